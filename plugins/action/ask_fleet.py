@@ -14,9 +14,8 @@ from ..module_utils.fleet.check import check
 from ..module_utils.fleet.goals import DRAIN, Goal
 from ..module_utils.fleet.movability import movability
 from ..module_utils.fleet.what_if import with_more
-from ..module_utils.model.errors import BerthError, InvalidInput
+from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.schema import Whole
-from ..module_utils.placement.request import flavor_snapshot
 from ..module_utils.placement.text import table
 from ..plugin_utils import planned_lines
 from ..plugin_utils.controller import ControllerAction
@@ -122,22 +121,14 @@ def _check_not_too_many(hosts, failures, field="berth_failures"):
 def _capacity(known, fleet, kept_free, gone=()):
     """How many more of each flavor of the catalog fit, were they the only ones that are created."""
     answer, rows, why = {}, [], []
-    for _name, flavor in sorted(known.flavors.items()):
-        try:
-            found = questions.capacity(fleet, _request_of(flavor), kept_free, gone)
-        except BerthError as error:  # of a flavor that no instance can have
-            found = questions.Capacity(0, dict.fromkeys(fleet.documents, 0), {"every host": str(error)})
-        answer[flavor["name"]] = {"count": found.count, "hosts": found.of_host, "limited": found.limited}
+    flavors = [flavor for _name, flavor in sorted(known.flavors.items())]
+    for name, found in questions.of_flavors(fleet, flavors, kept_free, gone).items():
+        answer[name] = {"count": found.count, "hosts": found.of_host, "limited": found.limited}
         where = ", ".join("%d on %s" % (count, host) for host, count in sorted(found.of_host.items()) if count)
-        rows.append((flavor["name"], str(found.count), where or "nowhere"))
-        why += ["%s, not one more: %s" % (flavor["name"], reason) for _host, reason in sorted(found.limited.items())]
+        rows.append((name, str(found.count), where or "nowhere"))
+        why += ["%s, not one more: %s" % (name, reason) for _host, reason in sorted(found.limited.items())]
     free = ", with %d hosts kept free" % kept_free if kept_free else ""
     return answer, ["how many more fit of each flavor alone%s:" % free, *table(("FLAVOR", "MORE", "WHERE"), rows), *why]
-
-
-def _request_of(flavor):
-    name = "one more %s" % flavor["name"]
-    return {"uuid": name, "name": name, "flavor": flavor_snapshot(flavor), "image": {}, "group": None}
 
 
 def _movability(found):
@@ -186,7 +177,7 @@ def _plan(fleet, gone):
 
 
 def _asserted(known, entries):
-    flavors = {flavor["name"]: _request_of(flavor) for flavor in known.flavors.values()}
+    flavors = {flavor["name"]: questions.one_more(flavor) for flavor in known.flavors.values()}
     found = assertions.check(known.fleet, entries, flavors)
     silent = [told for told in sorted(known.reported.verdicts.items()) if not silence.is_closed(told[1])]
     if silent:  # nobody knows what they hold

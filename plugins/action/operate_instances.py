@@ -16,7 +16,7 @@ from ..module_utils.conductor.closing_table import error_of, text_of
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures import backup_host, update
 from ..module_utils.conductor.procedures.backup import back_up
-from ..module_utils.conductor.procedures.copies import keep_one, recover_record
+from ..module_utils.conductor.procedures.copies import keep_one, recover, recover_record
 from ..module_utils.conductor.procedures.delete import Moving, and_forget, delete
 from ..module_utils.conductor.procedures.operate import Done, adopt, look, operate
 from ..module_utils.conductor.procedures.rebuild import rebuild, rescue
@@ -26,7 +26,7 @@ from ..module_utils.conductor.registry.engine import Known, RemovesOnEngine
 from ..module_utils.model import copy_hints, made_images
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import ADOPTED, IDENTITY, project_of
-from ..plugin_utils import end_of_operation, fleet_filters, registry_access, wanted_update
+from ..plugin_utils import end_of_operation, fleet_filters, lost_backups, registry_access, wanted_update
 from ..plugin_utils.answers_of_hosts import FOUND
 from ..plugin_utils.berth_name import selected_by_name
 from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
@@ -35,7 +35,7 @@ from ..plugin_utils.fixed_addresses import fixed_addresses
 from ..plugin_utils.inventory_differences import InventoryDifferences
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
 from ..plugin_utils.locating import LocateInstances
-from ..plugin_utils.moving_instances import Legs, MovesInstances, MovesToDelete, new_key, states_of
+from ..plugin_utils.moving_instances import Legs, MovesInstances, MovesToDelete, states_of
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
@@ -44,7 +44,7 @@ from ..plugin_utils.selection import check_play, in_inventory
 from ..plugin_utils.together import own_part
 from ..plugin_utils.whose_variables import Catalogs
 
-MINUTES, BACKUP_HOSTS, ADDRESS = "berth_backup_minutes", "berth_backup_hosts", "berth_host_migration_address"
+MINUTES = "berth_backup_minutes"
 CARRIED_OUT = {"operation": None, "names": [], "found": [], "moving": [], "instances": {}, "errors": {}}
 
 
@@ -131,6 +131,8 @@ class ActionModule(LocateInstances, MovesInstances):
         given = {name: self._given(operation, task_vars, name) for name in [*tasks, *moving.names]}
         if operation == "keep_one":
             return keep_one(tasks, given, self._task.check_mode)
+        if operation == "recover":
+            return recover(tasks, given, self._task.check_mode)
         if operation == "recover_record":
             return recover_record(tasks, given, self._task.check_mode)
         if operation in ("console", "snapshots"):
@@ -158,9 +160,7 @@ class ActionModule(LocateInstances, MovesInstances):
         return operate(operation, tasks, given)
 
     def _backup(self, operation, tasks, given, task_vars):
-        group = [str(name) for name in task_vars["groups"].get(BACKUP_HOSTS, ())]
-        hosts = {name: variables(task_vars, name, [ADDRESS]).get(ADDRESS) for name in group}
-        run = backup_host.Run(hosts, int(task_vars["ansible_forks"]), new_key, self._task.check_mode)
+        run = lost_backups.run_of(self, task_vars)
         tasks = {
             name: {"project_id": project_of(variables(task_vars, name, IDENTITY)), **task}
             for name, task in tasks.items()

@@ -21,6 +21,7 @@ from ..plugin_utils.controller import ControllerAction, outcomes_reported, resul
 from ..plugin_utils.fan_out import answers, ask
 from ..plugin_utils.inventory_differences import InventoryDifferences, by_hand
 from ..plugin_utils.inventory_variables import instances_among, kvm_hosts, lost_hosts, variables
+from ..plugin_utils.known_fleet import known_fleet, moves_live
 from ..plugin_utils.locating import shown as shown_of
 from ..plugin_utils.screen import columns, events_shown, say
 from ..plugin_utils.selection import check_nothing_selected, in_inventory, names_by_uuid, not_found
@@ -54,6 +55,7 @@ class ActionModule(ControllerAction):
         uuids.update({name: uuid for name, (uuid, _place) in others.items()})
         failed = failed_requests.known(Fleet(machines(task_vars, hosts)))
         reported, silent = self._ask(task_vars, fleet, uuids)
+        live = _live(self, task_vars, hosts) if reported else {}
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         for name, uuid in uuids.items():
             held = reported.get(uuid) or []
@@ -71,7 +73,7 @@ class ActionModule(ControllerAction):
                     differs = inventory.all_differences(name, places)
                 outcomes.append(_of_held(name, held, problem, differs))
                 said = problem and unlisted.selected(selected_by_name(str(problem), task_vars), options)
-                say("", *show_instance.lines(name, held, said, events_shown()))
+                say("", *show_instance.lines(name, held, said, events_shown(), live.get(uuid)))
             elif problem:
                 outcomes.append(_failed(name, problem, **shown_of(fleet, uuid)))
             elif name in others:
@@ -101,6 +103,14 @@ class ActionModule(ControllerAction):
             for instance in reply.get("instances") or ():
                 found.setdefault(instance["uuid"], []).append((host, instance))
         return found, silent
+
+
+def _live(action, task_vars, hosts):
+    """uuid -> whether it would move live, or why not; nothing where a fault of the inventory keeps that unknown."""
+    try:
+        return moves_live(known_fleet(action, task_vars, hosts))
+    except BerthError:
+        return {}
 
 
 def _others(task_vars, fleet, uuids):

@@ -28,7 +28,7 @@ FOLDER = "watch"
 WITNESSES, SECONDS = 3, 5  # other hosts that try to reach a silent one, and how long each tries
 POLICY, ADDRESS, PORT = "berth_watch_policy", "ansible_host", "ansible_port"
 REFUSED, NOT_REACHED = "connection refused", "Timeout when waiting for"  # as ssh and wait_for say it
-NOTHING = {"at": 0.0, "down": {}}
+NOTHING = {"at": 0.0, "down": {}, "evacuated": []}
 
 
 class ActionModule(ControllerAction):
@@ -36,6 +36,7 @@ class ActionModule(ControllerAction):
         "seconds": {"type": "raw", "default": 300},
         "most": {"type": "raw", "default": 1},
         "share": {"type": "raw", "default": 34},
+        "evacuated": {"type": "list", "elements": "str", "default": []},
         "hosts": {"type": "list", "elements": "str"},
     }
 
@@ -44,6 +45,18 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])
+        if args["evacuated"]:
+            name = _file(hosts)
+            self._keep(name, watching.evacuated(_kept(name), args["evacuated"]))
+            return {"down": args["evacuated"], "evacuate": args["evacuated"]}
+        return self._look(hosts, args, task_vars)
+
+    def _keep(self, name, kept):
+        if not self._task.check_mode:
+            with state_directory.opened(FOLDER, make=True) as folder:
+                write_file(folder, name, json.dumps(kept).encode(), 0o600)
+
+    def _look(self, hosts, args, task_vars):
         limits = watching.Limits(
             Whole(1, 86400).check(number(args["seconds"]), "berth_watch_seconds"),
             Whole(1, 100).check(number(args["most"]), "berth_watch_most"),
@@ -61,11 +74,9 @@ class ActionModule(ControllerAction):
         alive = {host: self._sign_of_life(task_vars, host, given[host], fleet) for host in silent}
         down, name = [host for host in silent if not alive[host]], _file(hosts)
         found = watching.judge(down, len(silent), len(hosts), _kept(name), policies, limits, time.time())
-        if not self._task.check_mode:
-            with state_directory.opened(FOLDER, make=True) as folder:
-                write_file(folder, name, json.dumps(found.kept).encode(), 0o600)
+        self._keep(name, found.kept)
         say("", *_lines(fleet, alive, found, policies, limits), "")
-        _refuse(found, silent, hosts, limits)
+        _refuse(found, [host for host in silent if host not in found.done], hosts, limits)
         return {"down": sorted(down), "evacuate": found.evacuate}
 
     def _sign_of_life(self, task_vars, host, given, fleet):
@@ -108,7 +119,9 @@ def _kept(name):
     with contextlib.suppress(BerthError, OSError, ValueError, TypeError, KeyError, AttributeError):
         with state_directory.opened(FOLDER) as folder:
             found = json.loads(read_whole(folder, name)) if folder is not None else NOTHING
-        return {"at": float(found["at"]), "down": {str(host): float(at) for host, at in found["down"].items()}}
+        done = [str(host) for host in found.get("evacuated") or []]
+        down = {str(host): float(at) for host, at in found["down"].items()}
+        return {"at": float(found["at"]), "down": down, "evacuated": done}
     return NOTHING
 
 
@@ -116,6 +129,8 @@ def _lines(fleet, alive, found, policies, limits):
     for host in sorted(alive):
         if alive[host]:
             yield "%s does not answer, but is not taken for down: %s" % (host, alive[host])
+        elif host in found.done:
+            yield "%s is down, and was evacuated" % host
         elif host in found.evacuate:
             yield "%s is down for %d s: it is fenced, and its instances start elsewhere" % (host, limits.seconds)
         elif host in found.told:
@@ -135,7 +150,11 @@ def _lines(fleet, alive, found, policies, limits):
 
 def _refuse(found, silent, hosts, limits):
     if found.cut_off:
-        text = "%d of %d hosts are silent, more than %d percent" % (len(silent), len(hosts), limits.share)
+        text = "%d of %d hosts are silent, more than %d percent" % (
+            len(silent),
+            len(hosts) - len(found.done),
+            limits.share,
+        )
         raise watching.ControllerCutOff(text, hint=hints.bring_back(sorted(silent)))
     if found.told and not found.evacuate:
         text = "; ".join("%s: %s" % told for told in sorted(found.told.items()))

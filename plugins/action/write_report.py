@@ -11,6 +11,7 @@ from ..module_utils.conductor.closing_table import Outcome, closing, power
 from ..module_utils.conductor.doctor import counted, examine
 from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.conductor.fleet_report import Answers, add_what_became, errors, fleet_report
+from ..module_utils.fleet import questions
 from ..module_utils.model import host_state
 from ..module_utils.model.collection_version import COLLECTION_VERSION
 from ..module_utils.model.errors import BerthError
@@ -22,15 +23,14 @@ from ..plugin_utils.answers_of_hosts import replies
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.doctor_case import case_of
 from ..plugin_utils.inventory_variables import kvm_hosts
-from ..plugin_utils.known_fleet import known_fleet
+from ..plugin_utils.known_fleet import known_fleet, moves_live
 from ..plugin_utils.plain import plain
-from ..plugin_utils.report_page import ABOUT, data_path, page_path, render, write_report
+from ..plugin_utils.report_page import ABOUT, MOST_MORE, data_path, page_path, render, write_report
 from ..plugin_utils.screen import columns, say
 from ..plugin_utils.whose_fleet import Fleet, machines
 from ..plugin_utils.whose_variables import Catalogs
 
 SCHEMA = 1
-LIVE = "live"  # how a plan moves what runs
 MOST_SHOWN = 40  # instances on the screen; the files contain all
 
 
@@ -74,9 +74,13 @@ class ActionModule(ControllerAction):
             for key in ("moves", "addresses")
         }
         report = fleet_report(Answers(case.fleet, case.in_inventory, zones, groups, **known, at=case.asked[1]))
-        live, unplanned = self._live(task_vars, hosts)
+        live, fits, unplanned = self._planned(task_vars, hosts)
         for row in report["instances"]:
             row["live"] = live.get(row["uuid"], "")
+        for row in report["hosts"]:
+            row["fits"] = {
+                flavor: more.of_host[row["name"]] for flavor, more in fits.items() if row["name"] in more.of_host
+            }
         return {
             "about": ABOUT,
             "schema": SCHEMA,
@@ -91,16 +95,15 @@ class ActionModule(ControllerAction):
             "decisions": decisions,
         }
 
-    def _live(self, task_vars, hosts):
-        """Return (uuid -> whether it would move live, or why not, of what the hosts own, why that is unknown)."""
+    def _planned(self, task_vars, hosts):
+        """Return (uuid -> whether it would move live, or why not, of what the hosts own, flavor -> how many more of it fit, why
+        both are unknown)."""
         try:
-            instances = known_fleet(self, task_vars, hosts).fleet.instances.values()
+            known = known_fleet(self, task_vars, hosts)
         except BerthError as error:
-            return {}, ["Whether instances move live is not known. %s" % error.to_result()["msg"]]
-        off = "no: it is off, and moves cold"
-        return {
-            each.uuid: "no: %s" % each.fixed if each.fixed else "yes" if each.how == LIVE else off for each in instances
-        }, []
+            return {}, {}, ["Whether instances move live, and what fits, is not known. %s" % error.to_result()["msg"]]
+        fits = questions.of_flavors(known.fleet, known.flavors.values(), most=MOST_MORE)
+        return moves_live(known), fits, []
 
     def _decisions(self, task_vars, of_fleet):
         """Return (the last decisions, why they are unknown)."""

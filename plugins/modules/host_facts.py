@@ -74,6 +74,12 @@ options:
     type: bool
     default: false
     version_added: 1.0.0
+  attached:
+    description:
+      - Whether RV(attached) is returned too, for the instances in O(about).
+    type: bool
+    default: false
+    version_added: 1.0.0
 extends_documentation_fragment:
   - berth.kvm.host
   - berth.kvm.host.facts
@@ -162,6 +168,15 @@ looks:
       filters: {"02:00:00:00:00:01": 1f0a2b3c4d5e}
       address: 192.0.2.10
       instance: {uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, name: web-1, state: running, vm_state: active, role: OWN}
+attached:
+  description:
+    - Those of the instances in O(about) whose disks are in a pool of this host and belong to another, such as on shared storage. C(owner)
+      is the uuid of that host; C(volumes) and C(nics) are the volumes and addresses that the instance has, if that is kept there.
+  returned: with O(attached)
+  type: list
+  elements: dict
+  sample: [{"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "owner": "11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a", "nics": [],
+            "volumes": [{"name": "db", "size_gb": 20, "delete_on_termination": false, "slot": 0}]}]
 heard_of:
   description: The UUIDs of all instances of which the host remembers anything.
   returned: with O(heard_of)
@@ -599,6 +614,7 @@ import time
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute import connection
+from ..module_utils.compute.disk import attached
 from ..module_utils.compute.disk.differences import reported_missing
 from ..module_utils.compute.errors import failing
 from ..module_utils.compute.guest import adoptable, settled
@@ -645,6 +661,12 @@ def domains():
     return [guest.shown() for guest in adoptable.look(host.connection, own)]
 
 
+def disks_of_others(uuids):
+    """Return what lies beside the disks of instances of other hosts that this one sees; see compute/disk/attached.py."""
+    host = Host.here("disks")
+    return attached.of_others(host.pool_paths(), uuids, host.identify())
+
+
 def examine(fix):
     """Return what only this host can see of its health, its clock, and all that it remembers of other hosts."""
     host = Host.here("doctor")
@@ -675,6 +697,10 @@ def main():
             result["changed"] = any(found["fixed"] for found in result["checkup"]["findings"])
         if module.params["about"]:
             result["notes"] = whereabouts.recall(store.Store(), module.params["about"])
+        if module.params["attached"]:
+            result["attached"] = connection.Deadline(timeout).call(
+                disks_of_others, module.params["about"], what="looking for disks of other hosts"
+            )
         if module.params["heard_of"]:
             result["heard_of"] = whereabouts.heard_of(store.Store())
         if module.params["digests"]:

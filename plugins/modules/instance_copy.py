@@ -25,9 +25,14 @@ options:
       - V(brought_back) brings back a copy that is being set aside, off, with a generation above O(above). The host of the
         copy that stayed must be lost for good.
       - V(removed) removes for good what was set aside of the instance on this host. Nothing else ever does.
+      - V(forgotten) removes this host's copy but for its disks, which O(new_owner) has taken over on shared storage while this host was
+        off. Refused unless the file beside the disks proves that, or if the guest runs here.
     type: str
-    choices: [kept, stopped, set_aside, listed, recorded, brought_back, removed]
+    choices: [kept, stopped, set_aside, listed, recorded, brought_back, removed, forgotten]
     required: true
+  new_owner:
+    description: The UUID of the host that owns the instance by now. For O(state=forgotten).
+    type: str
   above:
     description: The highest generation of the other copies, as epoch and number. For O(state=kept) and
       O(state=brought_back).
@@ -80,7 +85,7 @@ from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.record import journal
 
-STATES = ["kept", "stopped", "set_aside", "listed", "recorded", "brought_back", "removed"]
+STATES = ["kept", "stopped", "set_aside", "listed", "recorded", "brought_back", "removed", "forgotten"]
 
 
 def act(instance, params, dry):
@@ -91,6 +96,8 @@ def act(instance, params, dry):
         return set_aside.would_stop(instance) if dry else set_aside.stop(instance, params["shutdown_timeout"]), []
     if params["state"] == "listed":
         return False, []
+    if params["state"] == "forgotten":
+        return bool((set_aside.check_outdated if dry else set_aside.remove_outdated)(instance, params["new_owner"])), []
     if params["state"] == "recorded":
         return (set_aside.would_record_again if dry else set_aside.record_again)(instance), []
     if params["state"] == "brought_back":
@@ -113,11 +120,16 @@ def main():
             "project_id": {"type": "str"},
             "state": {"type": "str", "choices": STATES, "required": True},
             "above": {"type": "list", "elements": "int"},
+            "new_owner": {"type": "str"},
             "timeout": {"type": "int", "default": 600},
             "shutdown_timeout": {"type": "int", "default": 60},
             "by": {"type": "dict"},
         },
-        required_if=[("state", "kept", ["above"]), ("state", "brought_back", ["above"])],
+        required_if=[
+            ("state", "kept", ["above"]),
+            ("state", "brought_back", ["above"]),
+            ("state", "forgotten", ["new_owner"]),
+        ],
         required_one_of=[("uuid", "name")],  # the action finds the uuid of a name
         supports_check_mode=True,
     )

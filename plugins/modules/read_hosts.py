@@ -40,6 +40,10 @@ options:
     description: Also read at which addresses the guests are reached.
     type: bool
     default: false
+  attached:
+    description: Also read what lies beside the disks of the instances that are on shared storage and belong to another host.
+    type: bool
+    default: false
   domains:
     description: Also read which guests are no instances, and what is in the way of adopting them.
     type: bool

@@ -15,6 +15,7 @@ description:
   - Part of the playbook C(berth.kvm.watch), which fences and evacuates them.
   - A host is down while neither the controller nor up to three other hosts reach its sshd. Since when is kept in
     C(berth/watch) below E(XDG_STATE_HOME); in check mode it is not written.
+  - A host that was evacuated and is still down counts for no limit, and nothing more is done about it.
 options:
   seconds:
     description: How long a host is down before it is evacuated.
@@ -28,6 +29,11 @@ options:
     description: If more percent of the hosts are silent, none is evacuated, as the controller is probably cut off.
     type: raw
     default: 34
+  evacuated:
+    description: Hosts whose evacuation has come to its end, which later passes leave alone until they answer. Nothing is looked at.
+    type: list
+    elements: str
+    default: []
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.hosts

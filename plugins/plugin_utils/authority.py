@@ -126,6 +126,10 @@ class Authority:
     def text(self):
         return _text(self.certificate) if self.certificate else ""
 
+    def secret(self):
+        """What all controllers have and no host: its key."""
+        return _private_text(self.key)
+
     def reasons(self, held, names, trusted=None, ours=()):
         """Why the host needs a new certificate; empty if it does not. ``held``: {request, certificate, authority}.
 

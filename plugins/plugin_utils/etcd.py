@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import secrets
 import select
 import ssl
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -21,6 +22,7 @@ from ..module_utils.conductor.errors import RegistryRefused, RegistryUnknown
 from ..module_utils.conductor.procedures.steps import Compare, Found, Scan, Transact, Transacted, Write
 from ..module_utils.model import registry_hints
 from ..module_utils.model.messages import Document
+from .registry_seal import Seal
 
 REACH = 3  # seconds until a member has taken the connection
 ANSWER = 10  # seconds until it has answered; etcd itself gives up after 7
@@ -58,16 +60,18 @@ class Lost(Exception):
 
 
 class Etcd:
-    """``login``: user and password. For one thread. Its methods raise RegistryUnknown, and of these RegistryRefused where
-    etcd says that it does not do it."""
+    """``login``: user and password; ``seal``: that of all controllers, else one of its own. For one thread. Its methods raise
+    RegistryUnknown, and of these RegistryRefused where etcd says that it does not do it."""
 
     def __init__(
         self,
         members: Sequence[Member],
         tls: Optional[ssl.SSLContext] = None,
         login: Optional[Tuple[str, str]] = None,
+        seal: Optional[Seal] = None,
     ) -> None:
         self._members, self._tls, self._login = list(members), tls, login
+        self._seal = seal or Seal(secrets.token_bytes(32))
         self._http: Optional[http.client.HTTPConnection] = None
         self._token = ""
 
@@ -76,13 +80,13 @@ class Etcd:
         reads = [{"request_range": {"key": _b64(key)}} for key in step.reads]
         body = {
             "compare": list(map(_compared, step.compare)),
-            "success": [*map(_written, step.writes), *reads],
+            "success": [*map(self._written, step.writes), *reads],
             "failure": reads,
         }
         answer = self._asked("/v3/kv/txn", body, again=not step.writes)
         parts = answer.get("responses", ())[-len(reads) :] if reads else ()
         found = [pair for part in parts for pair in part["response_range"].get("kvs", ())]
-        return _transacted(answer, found, bool(answer.get("succeeded")))
+        return self._transacted(answer, found, bool(answer.get("succeeded")))
 
     def scan(self, step: Scan) -> Transacted:
         """Page by page, all as of the revision of the first."""
@@ -95,7 +99,20 @@ class Etcd:
             body.update(key=_b64(_raw(found[-1]["key"]) + b"\0"), revision=first["header"]["revision"])
             answer = self._asked("/v3/kv/range", body, again=True)
             found += answer.get("kvs", ())
-        return _transacted(first, found, True)
+        return self._transacted(first, found, True)
+
+    def _written(self, write: Write) -> Document:
+        if write.value is None:
+            return {"request_delete_range": {"key": _b64(write.key)}}
+        return {"request_put": {"key": _b64(write.key), "value": _b64(self._seal.sealed(write.key, write.value))}}
+
+    def _transacted(self, answer: Document, pairs: Sequence[Dict[str, Any]], succeeded: bool) -> Transacted:
+        found = {}
+        for pair in pairs:
+            key = _raw(pair["key"]).decode(errors="replace")
+            value, sealed = self._seal.opened(key, _raw(pair.get("value", "")))
+            found[key] = Found(value, int(pair["mod_revision"]), sealed)
+        return {"succeeded": succeeded, "revision": int(answer["header"]["revision"]), "found": found}
 
     def ask(self, path: str, body: Document) -> Document:
         """A question that changes nothing, such as /v3/maintenance/status, to the first member that answers."""
@@ -230,17 +247,3 @@ def _compared(compare: Compare) -> Document:
     if compare.revision:
         return {"key": key, "target": "MOD", "mod_revision": compare.revision}
     return {"key": key, "target": "CREATE", "create_revision": 0}
-
-
-def _written(write: Write) -> Document:
-    if write.value is None:
-        return {"request_delete_range": {"key": _b64(write.key)}}
-    return {"request_put": {"key": _b64(write.key), "value": _b64(write.value)}}
-
-
-def _transacted(answer: Document, pairs: Sequence[Dict[str, Any]], succeeded: bool) -> Transacted:
-    found = {
-        _raw(pair["key"]).decode(errors="replace"): Found(_raw(pair.get("value", "")), int(pair["mod_revision"]))
-        for pair in pairs
-    }
-    return {"succeeded": succeeded, "revision": int(answer["header"]["revision"]), "found": found}

@@ -72,6 +72,16 @@ def known_fleet(action: Any, task_vars: Dict[str, Any], hosts: List[str], migrat
     return Known(found, reported, moving, views, _flavors(catalogs, inventory.values()))
 
 
+def moves_live(known: Known) -> Dict[str, str]:
+    """uuid -> "yes" if the instance would move to another host while it runs, or "no" and why, where its host told its records."""
+    off = "no: it is off, and moves cold"
+    return {
+        uuid: "no: %s" % each.fixed if each.fixed else "yes" if each.how == "live" else off
+        for uuid, each in known.fleet.instances.items()
+        if each.host in known.views
+    }
+
+
 def _flavors(catalogs: Catalogs, names: Iterable[str]) -> Dict[str, Dict[str, Any]]:
     """name -> flavor, of those that the run or an instance of the inventory knows, and that are not disabled."""
     found: Dict[str, Dict[str, Any]] = {}

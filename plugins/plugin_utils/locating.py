@@ -54,6 +54,7 @@ RUN = (
     updates.DISCARDS,
 )
 SNAPSHOT = "berth_snapshot"
+LEAVES = "%s: %s has taken it over, and %s %s its record and its definition of it if the disks are those of %s, which stay there"
 CHECKED = {
     "berth_reboot": OneOf("soft", "hard"),
     "berth_lock_reason": Text(longest=200, empty=True),
@@ -140,6 +141,8 @@ class LocateInstances(ControllerAction):
                 warn("%s %s" % (name, task["gives_up"]))
             if task.get("comes_back"):
                 say("%s: the copy on %s %s back" % (name, task["stays"], "would come" if dry else "comes"))
+            for host in task.get("outdated", ()):
+                say(LEAVES % (name, task["stays"], host, "would remove" if dry else "removes", task["stays"]))
             for host in task.get("others", ()):
                 verb = "would be" if dry else "is"
                 say("%s: the copy on %s stays, that on %s %s stopped and set aside" % (name, task["stays"], host, verb))

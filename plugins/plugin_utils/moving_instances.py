@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import secrets
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
@@ -15,14 +16,16 @@ from ..module_utils.conductor import downtime
 from ..module_utils.conductor.closing_table import text_of
 from ..module_utils.conductor.procedures.move import Run, operation
 from ..module_utils.conductor.procedures.steps import Procedure
+from ..module_utils.conductor.registry.embedded import EmbeddedMoves
+from ..module_utils.conductor.registry.moves import MovesOnEngine
 from ..module_utils.conductor.walk import Move, Walk
 from ..module_utils.model import migration
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.messages import BESIDE_FACTS
-from . import move_options
+from . import acting, move_options, registry_access
 from .driving import carry_out
-from .inventory_variables import CATALOG, is_true
+from .inventory_variables import CATALOG, is_true, kvm_hosts
 from .plain import plain
 from .plan_moves import PlanMoves
 from .reading import read
@@ -85,7 +88,8 @@ class MovesInstances(PlanMoves):
         second, legs = {}, Legs()
         try:
             move = self.move_of(asked, name, plan, second)
-            walk, said = carry_out(self, asked.task_vars, move, hear=legs.hear)
+            engine = registry_access.of_run(self, asked.task_vars, kvm_hosts(asked.task_vars, asked.hosts))
+            walk, said = carry_out(self, asked.task_vars, move, hear=legs.hear, engine=engine)
         except (BerthError, AnsibleError) as error:  # the others go on, and the table says it
             return refused(error), {}, {"said": [], "legs": legs.ended}
         return told_of(walk), second, {"said": states_of(said), "legs": legs.ended}
@@ -105,7 +109,10 @@ class MovesInstances(PlanMoves):
         given = move_options.settings_of(ROLES.get((does, asked.only_prepare), does), values)
         consent = {name: is_true(values, variable) for name, variable in CONSENT.items()}
         settings = {**consent, **given, "key": new_key()}
-        return Run(settings, Catalog.from_variables(values).quotas, asked.only_prepare)
+        quotas, registry = Catalog.from_variables(values).quotas, EmbeddedMoves
+        if registry_access.members_of_run(self, asked.task_vars):
+            registry = functools.partial(MovesOnEngine, acting.RUN, dry=self._task.check_mode)
+        return Run(settings, registry(quotas), asked.only_prepare)
 
 
 class MovesToDelete:

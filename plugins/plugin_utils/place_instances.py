@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
@@ -26,7 +27,7 @@ from ..module_utils.model.identity import IDENTITY, check_name, project_of, uuid
 from ..module_utils.model.lifecycle import CLAIM
 from ..module_utils.placement.filters.query import QueryFilter, check_hint
 from ..module_utils.placement.request import build_request
-from . import acting, berth_name, end_of_create, failed_requests, receipts, registry_access, seeds
+from . import acting, berth_name, end_of_create, failed_requests, lost_backups, receipts, registry_access, seeds
 from .answers_of_hosts import FOUND, all_hosts, known_of, read_reports, replies
 from .controller import ControllerAction, new_token, outcomes_reported, plan_result
 from .driving import carry_out
@@ -156,6 +157,15 @@ def _was_on(run, name):
     return True  # what is wrong with its name is told
 
 
+def _beside_disks(run):
+    """uuid -> what each host sees beside the disks of an instance to take over."""
+    found = {}
+    for host, answer in replies(run.task_vars, FOUND).items() if run.takes_over else ():
+        for told in plain(answer.get("attached") or ()):
+            found.setdefault(told["uuid"], []).append((host, told))
+    return found
+
+
 def _say_unlisted(run, selected_uuids):
     """Name the instances that the whole inventory lacks, whatever is selected. With berth_name the run is not about it."""
     if run.takes_over or "berth_name" in run.task_vars or not unlisted.unlisted(run.fleet, selected_uuids):
@@ -248,6 +258,8 @@ class PlaceInstances(ControllerAction):
             names = [name for name in names if _was_on(run, name)]
         requests, lacks = self._requests(run, names, known_hosts(task_vars, hosts))
         wanted = self._wanted(run, requests)
+        if args["take_over"]:
+            wanted = dataclasses.replace(wanted, backups=self._backups(run, wanted))
         placed = to_place(wanted, fleet)
         if placed.reduced:
             say("The number of instances is %s" % placed.reduced)
@@ -268,6 +280,18 @@ class PlaceInstances(ControllerAction):
         if approved is not None:
             approval.hold_to(instances, approved)
         return self._result_of(run, wanted, placed, decision, keeping)
+
+    def _backups(self, run, wanted):
+        """uuid -> what is told of the backups of each instance to take over whose disks no host sees."""
+        asked = any("attached" in answer for answer in replies(run.task_vars, FOUND).values())
+        uuids = {
+            name: request.spec["uuid"]
+            for name, request in wanted.requests.items()
+            if asked and request.spec["uuid"] not in {**wanted.seen, **run.fleet.places}
+        }
+        if not uuids or not run.fleet.documents:
+            return {}
+        return lost_backups.of_lost(self, run.task_vars, list(uuids), uuids, min(run.fleet.documents))
 
     def _fleet(self, task_vars, hosts):
         """All hosts, and what the registry of this run knows if it has one."""
@@ -307,6 +331,7 @@ class PlaceInstances(ControllerAction):
             rebuilt=listed(given, "berth_rebuild_lost"),
             takes_over=run.takes_over,
             disks_of=given.get("berth_disks_of"),
+            seen=_beside_disks(run),
             quotas=run.catalogs.shared.quotas,
             least=run.least(),
             fixed=lambda: fixed_addresses(run.catalogs.instances, run.catalogs),

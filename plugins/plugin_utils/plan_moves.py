@@ -8,11 +8,11 @@ from __future__ import annotations
 from ..module_utils.conductor import closing_table, outcome_of_move, placing
 from ..module_utils.conductor.errors import KvmHostNotFound
 from ..module_utils.conductor.plan import FAILED
-from ..module_utils.conductor.procedures.plan_moves import Subject, Wanted, plan_moves
+from ..module_utils.conductor.procedures.plan_moves import KINDS, Subject, Wanted, plan_moves
 from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
 from ..module_utils.placement.request import resize_request
-from . import acting, move_options, receipts, seeds
-from .answers_of_hosts import read_reports, replies
+from . import acting, move_options, receipts, registry_access, seeds
+from .answers_of_hosts import all_hosts, known_of, read_reports, replies
 from .controller import ControllerAction, new_token
 from .driving import carry_out
 from .inventory_differences import InventoryDifferences, owner
@@ -71,7 +71,8 @@ class PlanMoves(ControllerAction):
         check_explicit(self, task_vars, names, args["selected"], args["action"])
         catalogs = Catalogs(task_vars, names, hosts, self._loader)
         warn_of_lost(lost_hosts(catalogs.run), known_hosts(task_vars, hosts), fleet)
-        wanted = self._wanted(args, task_vars, fleet, told, catalogs, goals)
+        everywhere = self._everywhere(args["action"], task_vars, hosts)
+        wanted = self._wanted(args, task_vars, (fleet, everywhere), told, catalogs, goals)
         planned = carry_out(self, task_vars, plan_moves(names, fleet, views_of(told, fleet), wanted))[0]
         for line in planned.notes:
             say(line)
@@ -87,7 +88,16 @@ class PlanMoves(ControllerAction):
         facts["differs"] = {name: inventory.all_differences(name, places) for name, places in left.items()}
         return facts
 
-    def _wanted(self, args, task_vars, fleet, told, catalogs, goals):
+    def _everywhere(self, action, task_vars, hosts):
+        """Over a registry all hosts as it has them, if one may be chosen."""
+        known = known_of(task_vars)
+        if known is None or action not in KINDS:
+            return None
+        access = registry_access.of_run(self, task_vars, hosts)
+        return carry_out(self, task_vars, all_hosts(task_vars, hosts, known), engine=access)[0][0]
+
+    def _wanted(self, args, task_vars, fleets, told, catalogs, goals):
+        fleet, everywhere = fleets
         own = self.own_variables(task_vars, ["berth_migration"])
 
         def subject_of(name):
@@ -99,7 +109,7 @@ class PlanMoves(ControllerAction):
             return Subject(uuid_of(name, values), who_locked(values), request_of, project_of(values))
 
         def choose(instances, resized):
-            self._choose(instances, resized, args, task_vars, fleet, catalogs.shared, goals is not None)
+            self._choose(instances, resized, args, task_vars, everywhere or fleet, catalogs.shared, goals is not None)
 
         def nowhere(name, error):
             return error if fleet.verdicts else not_found(task_vars, fleet, name)
@@ -121,6 +131,8 @@ class PlanMoves(ControllerAction):
             same_host=args["allow_same_host"],
             drains=_given(task_vars, catalogs.instances, DRAINS),
             goals=goals,
+            known=known_of(task_vars),
+            everywhere=everywhere,
             dry=self._task.check_mode,
         )
 

@@ -13,6 +13,7 @@ from ansible.utils.vars import load_extra_vars
 from ..module_utils.conductor.errors import NoHostAnswered, RegistryUnknown
 from ..module_utils.conductor.registry import scope
 from ..module_utils.conductor.registry.engine import whereabouts
+from ..module_utils.conductor.registry.moves import named
 from ..module_utils.conductor.registry.transactions import RegistryClosed
 from ..module_utils.model import hints
 from ..module_utils.model.errors import BerthError, shortened
@@ -48,6 +49,11 @@ def read(action, args, task_vars):
     began = time.time()
     results = ask(action, task_vars, asked, "host_facts", {"about": uuids, **more})
     found = answers(results)
+    in_moves = {} if known is None else named(view for reply in found.values() for view in reply.get("moves") or ())
+    beside = [name for name in hosts if name in in_moves and name not in asked]
+    if beside:  # the registry was not told yet that they have a part in a move
+        results.update(ask(action, task_vars, beside, "host_facts", {"about": uuids, **more}))
+        found = answers(results)
     if args["must_answer"] and known is None:
         check_answers(found)
     if why_not and scope.may_start(args["operation"]):

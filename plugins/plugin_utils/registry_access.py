@@ -25,6 +25,7 @@ from ..module_utils.model.messages import Document
 from ..module_utils.model.schema import Text
 from . import authority, trust
 from .etcd import Etcd, Member
+from .registry_seal import Seal
 
 VARIABLE = "berth_registry"
 ALONE = "embedded"  # the hosts alone, as where there is no such variable
@@ -112,7 +113,8 @@ def directory_of_run(task_vars: Dict[str, Any], hosts: Iterable[str]) -> str:
 
 def engine(members: List[Member], directory: str, user: Optional[str] = CONTROLLER) -> Etcd:
     """``directory``: of the authorities; ``user``: of etcd, None before that has users."""
-    return Etcd(members, tls(directory), _login(directory, user) if user else None)
+    login = _login(directory, user) if user else None
+    return Etcd(members, tls(directory), login, Seal(_authority(directory).secret()))
 
 
 def members_of_run(action: ActionBase, task_vars: Dict[str, Any]) -> List[Member]:
@@ -124,11 +126,7 @@ def members_of_run(action: ActionBase, task_vars: Dict[str, Any]) -> List[Member
 
 def tls(directory: str) -> ssl.SSLContext:
     """Raises RegistryAuthorityMissing."""
-    own = authority.Authority(directory, AUTHORITY, dry=True)
-    if not own.key or not own.certificate:
-        raise RegistryAuthorityMissing(
-            "%s has no authority of the registry" % directory, hint=registry_hints.find_registry_authority()
-        )
+    own = _authority(directory)
     context = ssl.create_default_context(cadata=own.text)
     key, certificate = own.own(CONTROLLER, DAYS)
     with tempfile.NamedTemporaryFile("w", prefix="berth-") as file:  # Python loads them from a file alone
@@ -136,6 +134,15 @@ def tls(directory: str) -> ssl.SSLContext:
         file.flush()
         context.load_cert_chain(file.name)
     return context
+
+
+def _authority(directory: str) -> authority.Authority:
+    own = authority.Authority(directory, AUTHORITY, dry=True)
+    if not own.key or not own.certificate:
+        raise RegistryAuthorityMissing(
+            "%s has no authority of the registry" % directory, hint=registry_hints.find_registry_authority()
+        )
+    return own
 
 
 def _login(directory: str, user: str) -> Optional[Tuple[str, str]]:

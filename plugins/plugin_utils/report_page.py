@@ -31,6 +31,7 @@ from .whose_fleet import Fleet
 HERE = Path(__file__).parent
 LEVELS = 5  # colours of the heat map
 MOST_CELLS = 16  # NUMA cells shown of a host; the data contain all
+MOST_MORE = 10  # of a flavor that are counted on a host
 MOST_JUDGED = 16  # hosts shown of a decision; the data contain all
 NAMES = {"VCPU": "shared CPUs", "PCPU": "dedicated CPUs", "MEMORY_MB": "MiB", "DISK_GB": "GiB"}
 # What a state means to the reader: it works, somebody should look (any other state), or something is wrong.
@@ -146,14 +147,17 @@ def _hosts(hosts: Iterable[Mapping[str, Any]]) -> Table:
             _heat(host["resources"], [name for name in host["resources"] if name.split(":")[0] == "DISK_GB"]),
             Cell(_cells(host["cells"]), len(host["cells"])),
             _held(host),
+            _fits(host["fits"]),
+            _in_use(host),
         ]
         for host in hosts
     ]
     caption = (
         "Resources of instances, as a share of what instances may use: the more, the darker. NUMA cells count only guests"
-        " that are bound to them."
+        " that are bound to them. Fits: how many more of each flavor alone. In use now: what the host measures itself, the"
+        " load of the last minute and what its storage pools hold."
     )
-    heads = ("Host", "State", "Zone", "CPU", "Memory", "Disk", "NUMA cells", "Instances")
+    heads = ("Host", "State", "Zone", "CPU", "Memory", "Disk", "NUMA cells", "Instances", "Fits", "In use now")
     return Table("hosts", "Hosts", caption, heads, rows, "The inventory has no KVM host.")
 
 
@@ -304,6 +308,25 @@ def _held(host: Mapping[str, Any]) -> Cell:
         return Cell([Line("not known")], -1)
     others = [Line("and %d other guests" % host["domains"])] if host["domains"] else []
     return Cell([Line(str(host["instances"])), *others], host["instances"])
+
+
+def _fits(fits: Mapping[str, int]) -> Cell:
+    lines = [
+        Line("%d%s %s" % (count, " or more" if count == MOST_MORE else "", flavor))
+        for flavor, count in sorted(fits.items(), key=lambda entry: (-entry[1], entry[0]))
+        if count
+    ]
+    more = [Line("and %d more" % (len(lines) - MOST_CELLS))] if len(lines) > MOST_CELLS else []
+    return Cell([*lines[:MOST_CELLS], *more] or [Line("-")], sum(fits.values()))
+
+
+def _in_use(host: Mapping[str, Any]) -> Cell:
+    load = [] if host["load"] is None else [Line("load %s" % number(host["load"]))]
+    pools = [
+        Line("%s: %s of %s GiB" % (pool, number(told["used_gb"]), number(told["capacity_gb"])))
+        for pool, told in host["pools"].items()
+    ]
+    return Cell([*load, *pools] or [Line("-")], -1 if host["load"] is None else host["load"])
 
 
 def _heat(resources: Mapping[str, Any], names: Iterable[str]) -> Cell:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import json
 import os
 import subprocess
@@ -23,23 +24,39 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
 import conftest  # noqa: E402,F401  pylint: disable=unused-import  # puts the collection on the path
+import etcd_process  # noqa: E402
+import registry  # noqa: E402
 import simulated_fleet  # noqa: E402
 
+from ansible_collections.berth.kvm.plugins.plugin_utils import registry_access  # noqa: E402
+
 WANTED = 20
+CREATE = ["ansible-playbook", "berth.kvm.create", "--limit", "new000"]
+OVER_REGISTRY = "create of 1 over a registry"
 PLAYBOOKS = {
     "ping": ["ansible", "kvm_hosts", "-m", "ansible.builtin.ping"],
     "host_facts": ["ansible-playbook", "berth.kvm.host_facts"],
     "create of 20 that are there": ["ansible-playbook", "berth.kvm.create", "-e", "berth_instances=old"],
-    "create of 1": ["ansible-playbook", "berth.kvm.create", "--limit", "new000"],
+    "create of 1": CREATE,
+    OVER_REGISTRY: CREATE,
     "create of 20": ["ansible-playbook", "berth.kvm.create", "-e", "berth_instances=new"],
 }
-BUILDING = {"create of 1", "create of 20"}
+BUILDING = {"create of 1", OVER_REGISTRY, "create of 20"}
 
 
-def run(name, room, inventory, forks):
+@contextlib.contextmanager
+def registry_of(room, hosts, instances):
+    """A registry that knows the hosts. Variables of a run over it."""
+    with etcd_process.running_with_tls(room, "--quota-backend-bytes=4294967296") as there:
+        registry.fill(registry_access.engine(there.members, str(room / "ca"), user=None), hosts, instances)
+        yield {"berth_registry": "etcd://%s:%d" % there.members[0], "berth_ca_directory": str(room / "ca")}
+
+
+def run(name, room, inventory, forks, variables=None):
     """{cpu (s), memory_mib, runs {module: count}, bytes {module: most}}"""
     simulated_fleet.reset(room)
     program, *arguments = PLAYBOOKS[name]
+    arguments += ["-e", json.dumps(variables)] if variables else []
     paths = {
         "ANSIBLE_COLLECTIONS_PATH": str(REPOSITORY / ".cache" / "collections"),
         "ANSIBLE_HOME": str(room / "ansible"),
@@ -71,7 +88,10 @@ def measure(hosts, instances, forks, names):
         inventory = simulated_fleet.make(room, hosts, instances, WANTED)
         base = run("ping", room, inventory, forks)
         for name in names:
-            found = run(name, room, inventory, forks)
+            with (
+                registry_of(room, hosts, instances) if name == OVER_REGISTRY else contextlib.nullcontext() as variables
+            ):
+                found = run(name, room, inventory, forks, variables)
             yield {
                 "name": "%s, %d hosts with %d instances" % (name, hosts, instances),
                 "value": round(found["cpu"], 2),
@@ -91,6 +111,8 @@ def main():
     parser.add_argument("--forks", type=int, default=50)
     parser.add_argument("--only", nargs="+", choices=list(PLAYBOOKS), default=list(PLAYBOOKS)[1:])
     options = parser.parse_args()
+    if not etcd_process.IS_HERE:
+        options.only = [name for name in options.only if name != OVER_REGISTRY]
     rows = []
     for hosts in options.hosts:
         for row in measure(hosts, options.instances, options.forks, options.only):

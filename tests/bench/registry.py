@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import functools
 import multiprocessing
 import random
 import resource
@@ -43,9 +44,11 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.ste
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import engine, hosts, keys  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document  # noqa: E402
-from ansible_collections.berth.kvm.plugins.plugin_utils.etcd import Etcd  # noqa: E402
+from ansible_collections.berth.kvm.plugins.plugin_utils import etcd  # noqa: E402
+from ansible_collections.berth.kvm.plugins.plugin_utils.registry_seal import Seal  # noqa: E402
 
 META = {"schema": keys.SCHEMA, "incarnation": "one", "kind": "etcd", "open": True}
+Etcd = functools.partial(etcd.Etcd, seal=Seal(b"of all controllers"))
 HOSTS = 4  # of the race
 FLAVOR = {"memory_mb": 2048, "vcpus": 2, "root_gb": 20}
 
@@ -53,8 +56,8 @@ FLAVOR = {"memory_mb": 2048, "vcpus": 2, "root_gb": 20}
 class Controller:
     """One run of create for one new instance."""
 
-    def __init__(self, etcd, names, quota=None):
-        self.etcd, self.names, self.dice = etcd, names, random.Random()
+    def __init__(self, engine_of_run, names, quota=None):
+        self.etcd, self.names, self.dice = engine_of_run, names, random.Random()
         self.quotas = {} if quota is None else {"default": {"instances": quota}}
         self.spec = prepared_host.request("new-%s" % uuid.uuid4().hex, **FLAVOR)[0]
         self.spec["pool"], self.tries = "berth", 0
@@ -107,11 +110,11 @@ def _claimed(given):
     return {"changed": True, "results": told, "withdrawn": []}
 
 
-def fill(etcd, count, instances, room=None):
+def fill(registry, count, instances, room=None):
     """``count`` hosts with ``instances`` each; ``room``: how many more each takes, if it is limited."""
-    etcd.transact(Transact(writes=(keys.written(keys.META, META),)))
+    registry.transact(Transact(writes=(keys.written(keys.META, META),)))
     names = ["kvm%05d" % number for number in range(count)]
-    setup = Controller(etcd, names)
+    setup = Controller(registry, names)
     for number, name in enumerate(names):
         held = ["%s-%02d" % (name.replace("kvm", "web"), at) for at in range(instances)]
         document = simulated_fleet.document_of(

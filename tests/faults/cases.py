@@ -53,10 +53,15 @@ class Case:
         self.path = Path(directory) / (lab.name + "-mover.yml")
         variables = catalog(image)
         variables["berth_flavors"] = {**variables["berth_flavors"], **LADDER, **GROWING}
-        mover = vm("{{ mover_flavor | default('tiny') }}", **{"user_data": WRITER, **more})
-        self.path.write_text(
-            json.dumps({"all": {"vars": variables, "children": {"instances": {"hosts": {NAME: mover}}}}})
-        )
+        self.variables = variables
+        self.mover = vm("{{ mover_flavor | default('tiny') }}", **{"user_data": WRITER, **more})
+        self.describe()
+
+    def describe(self, **more):
+        """What the inventory says of ``mover`` from now on."""
+        keepers = dict.fromkeys(self.lab.hosts, {})
+        groups = {"instances": {"hosts": {NAME: {**self.mover, **more}}}, "berth_backup_hosts": {"hosts": keepers}}
+        self.path.write_text(json.dumps({"all": {"vars": self.variables, "children": groups}}))
 
     def mount(self, host):
         """What a host that was booted needs, in a lab with shared storage."""
@@ -65,7 +70,8 @@ class Case:
 
     def start(self, playbook, variables=(), env=None):
         """A playbook for ``mover`` without waiting -> subprocess.Popen or warm.Run"""
-        playbook, limit, given = "berth.kvm." + playbook, ("--limit", NAME), dict(variables)
+        given = dict(variables)
+        playbook, limit = "berth.kvm." + playbook, () if "berth_name" in given else ("--limit", NAME)
         if not self.lab.warm:
             return self.lab.start_playbook(playbook, *limit, inventory=[self.path], extra_vars=given, env=env)
         argv = self.lab.ansible_argv(playbook, *limit, "-e", json.dumps(given), inventory=[self.path])

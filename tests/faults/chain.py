@@ -16,9 +16,10 @@ from pathlib import Path
 import agreement
 import cases
 import ends
+import found_guest
 from hosts import HostFiles
 from invariants import Violation, Watcher
-from operations import BASE, END, OPERATIONS, PREPARE
+from operations import BASE, END, OPERATIONS, OTHER, PREPARE
 from whole import make_whole
 
 CALLBACKS = Path(__file__).resolve().parent / "callbacks"
@@ -50,20 +51,30 @@ class Chain:
         self.watcher = Watcher(list(self.hosts.values()), case.shared)
         self.state = self.source = self.destination = self.guest = None
         self.volume_gb = 1
+        self.images = 0  # that were made
         self.step = self.step_before = 1  # of the flavors; before the move that is not confirmed
         self.written_before = 0  # the block acknowledged last before that move
 
     # ---- without a fault
 
     def fresh(self, state="active"):
-        """A new instance, at rest, with or without a volume, or below the ceilings of its flavor."""
+        """A new instance, at rest, with or without a volume, or below the ceilings of its flavor; or a guest to adopt."""
         self.wipe()
         ends.put_foreign(self.lab, self.hosts)
         self.step = self.step_before = self.volume_gb = 1
+        self.case.describe(**({"berth_adopted": found_guest.UUID} if state == "found" else {}))
+        if state == "found":
+            self.watcher.forget(found_guest.UUID)
+            found_guest.make(self.lab, self.lab.hosts[0], cases.WRITER, cases.LADDER["step1"]["memory_mb"])
+            self._begin(state, found_guest.UUID)
+            return
         flavor = "grows1" if state == "tight" else "step1"
         self.case.play("create", {**QUOTA, "mover_flavor": flavor, **self._volumes(state)}, env=ENVIRONMENT)
         self.watcher.forget()
-        self.guest = ends.Guest(self.hosts)
+        self._begin(state)
+
+    def _begin(self, state, uuid=None):
+        self.guest = ends.Guest(self.hosts, uuid)
         self._at_rest(self.guest.owner(), state)
         self.guest.expect(self.source, 0)
 
@@ -112,9 +123,12 @@ class Chain:
         if fault.kind in NOTHING_LEFT and not fault.delay_ms and ends.held(self.hosts) == before:
             self.step = step
             return "as it was"  # the next fault's first run is this one's re-run
+        self._start_found(operation)
         said.append(self._again(operation, variables, fault, said[0]))
+        self._start_found(operation)
         quiet = self._play(operation, variables)
-        if quiet.rc or (quiet.changed.get(cases.NAME) and not operation.repeats):
+        changed = quiet.changed.get(cases.NAME) or quiet.changed.get(OTHER)
+        if quiet.rc or (changed and not operation.repeats):
             raise Violation("I4 the run after the re-run changed something:\n%s" % quiet.output[-3000:])
         ends.check_secrets([*said, quiet.output])
         self._leave(operation, written, starts=operation.stops or (None if "crash" in fault.kind else False))
@@ -123,6 +137,13 @@ class Chain:
                 None  # it was resized while its host was down, so with a restart, and other things hold for its revert
             )
         return "converged"
+
+    def _start_found(self, operation):
+        """A power cut ended the guest, and libvirt alone has it."""
+        views = {name: host.view() for name, host in self.hosts.items()}
+        if "found" in (operation.begin, operation.end) and not any(view.records for view in views.values()):
+            if not views[self.source].running():
+                found_guest.start(self.lab, self.source)
 
     def _run(self, operation, variables, fault):
         """The run with the fault in it -> its output."""
@@ -176,6 +197,13 @@ class Chain:
             self.written_before, self.step_before = written, self.step
             self.step += operation.playbook == "resize"
             variables["berth_target_host"] = getattr(self, operation.owner)
+        if operation.keeper:
+            variables["berth_backup_host"] = self.destination
+        if operation.playbook == "restore":
+            self.case.play("backup", variables, env=ENVIRONMENT)
+        if name == "image":
+            self.images += 1
+            variables["berth_new_image"] = "sweep-%s-%d" % (self.lab.name, self.images)
         if name == "grow_here":
             variables["berth_target_host"] = self.source
         if name == "snapshot":
@@ -193,6 +221,13 @@ class Chain:
             ends.check_gone(self.hosts, self.source, self.guest.uuid)
             self.state = None
             return
+        if operation.end == "found":
+            found_guest.check_left({name: host.view() for name, host in self.hosts.items()}, owner)
+            self.guest.expect(owner, written, starts)
+            self._at_rest(owner, "found")
+            return
+        if operation.playbook == "clone":
+            self._check_clone(owner)
         ends.check(operation, self.hosts, (self.source, owner), cases.LADDER["step%d" % self.step], self.case.shared)
         agreement.check(operation, self.hosts[owner].view(), self.guest.uuid, self.volume_gb)
         if operation.end == "locked":
@@ -218,6 +253,16 @@ class Chain:
             raise Violation("I4 the guest does not run after the re-run")
         self.case.play("start", env=ENVIRONMENT)
         return True
+
+    def _check_clone(self, owner):
+        """It is beside the instance, at rest, and can be deleted again."""
+        records = self.hosts[owner].view().records
+        found = [each for each in records.values() if each["name"] == OTHER]
+        if [(each["phase"], each["task_state"], each["power_state"]) for each in found] != [
+            ("active", None, "running")
+        ]:
+            raise Violation("I4 the clone is %s" % found)
+        self.case.play("delete", {"berth_name": OTHER}, env=ENVIRONMENT)
 
     def _check_lock(self):
         """A lock holds: nobody stops what is locked."""

@@ -56,9 +56,8 @@ def check(operation, hosts, sides, flavor, shared):
         raise Violation("I4 the flavor is %s, its claim %s" % (mine["spec"]["flavor"], mine["resources"]))
     for name, view in views.items():
         keeps = operation.end == "resized" and name == source
-        _check_disks(
-            name, view, uuid, name == owner or keeps or shared, _way_back(operation, name, sides, shared), operation.end
-        )
+        has_disks = operation.end != "adopted" and (name == owner or keeps or shared)
+        _check_disks(name, view, uuid, has_disks, _way_back(operation, name, sides, shared), operation.end)
         _check_left(name, view, hosts[name].working(), uuid, name == owner, keeps)
         if WORD not in view.defined or WORD + "/disk" not in view.files:
             raise Violation("I9 what is foreign on %s was touched" % name)
@@ -90,7 +89,7 @@ def _check_disks(name, view, uuid, has_disks, way_back, end=None):
     before = {file for file in files if ".pre-" in file}
     if way_back not in (None, MAYBE) and not (before if way_back == "beside" else "root.qcow2" in files):
         raise Violation("I3 there is no way back on %s: %s" % (name, sorted(files)))
-    wanted = {"root.qcow2", "seed.iso", "owner"} if has_disks else set()
+    wanted = {"root.qcow2", "seed.iso", "owner", "attached.json"} if has_disks else set()
     wanted |= {"rescue.qcow2"} if has_disks and end == "rescued" else set()
     marks = {file for file in files if file.startswith("moving-")}
     if files - (before if way_back in ("beside", MAYBE) else set()) - (marks if way_back else set()) != wanted:
@@ -146,15 +145,16 @@ def acknowledged_over_the_network(address):
 class Guest:
     """What the guest says on its consoles, from ``mark`` on."""
 
-    def __init__(self, hosts):
+    def __init__(self, hosts, uuid=None):
         self.hosts = hosts
-        self.uuid = next(uuid for host in hosts.values() for uuid in host.view().records)
+        self.uuid = uuid or next(uuid for host in hosts.values() for uuid in host.view().records)
         self.marks = {name: (None, 0) for name in hosts}
         self.facts, self.address = {}, ""
         self.written = 0
 
     def owner(self):
-        return next(name for name, host in self.hosts.items() if self.uuid in host.view().records)
+        views = {name: host.view() for name, host in self.hosts.items()}
+        return next(name for name, view in views.items() if self.uuid in view.records or self.uuid in view.defined)
 
     def mark(self, owner):
         """From here on. -> the highest block that it acknowledged so far"""

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import found_guest
+
 STATUS = re.compile(r"<domstatus state='(\w+)' reason='[^']*' pid='(\d+)'")
 VOLUME = re.compile(r"/volumes/([0-9a-f-]{36})/disk\.qcow2'")
 MEMORY = re.compile(r"<memory unit='KiB'>(\d+)</memory>")
@@ -78,11 +80,13 @@ class HostFiles:
             found.volume_files = below(root / "var/lib/libvirt/berth/volumes")
             found.files = below(root / "var/lib/libvirt/berth/instances")
             found.permits = names(root / "run/berth/permits", "*")
+        _by_uuid(found)
         # A host that died while it was read shows less than it holds.
         return found if self.root == root else self.view()
 
     def console(self, uuid):
-        return self.directory / "upper/var/log/libvirt/qemu" / (uuid + "-console.log")
+        name = found_guest.NAME if uuid == found_guest.UUID else uuid
+        return self.directory / "upper/var/log/libvirt/qemu" / (name + "-console.log")
 
     def log_of_console(self, uuid):
         """The console log and what of it the log daemon has open, in words: a log that stays empty is told from one that is gone."""
@@ -105,6 +109,14 @@ class HostFiles:
         """Processes that copy disks, and what transfers keep in /run."""
         root = self.root
         return [] if root is None else [*workers(root), *below(root / "run/berth/moves")]
+
+
+def _by_uuid(view):
+    """Libvirt names files as the domains, whose names are their uuids, but for the guest that libvirt alone made."""
+    view.defined = [found_guest.UUID if name == found_guest.NAME else name for name in view.defined]
+    for part in (view.domains, view.has_volumes, view.names_volumes):
+        if found_guest.NAME in part:
+            part[found_guest.UUID] = part.pop(found_guest.NAME)
 
 
 def records(directory):

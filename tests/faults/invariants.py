@@ -26,7 +26,8 @@ class Watcher:
     def __init__(self, hosts, shared=False):
         self.hosts, self.shared = hosts, shared
         self.seen = []
-        self.generation = [0, 0]
+        self.found = None  # the uuid of a guest that libvirt alone made: its disks are its own
+        self.generations = {}
         self.looks = 0
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self._watch, daemon=True)
@@ -44,9 +45,9 @@ class Watcher:
             found, self.seen = self.seen, []
             raise Violation(found[0])
 
-    def forget(self):
-        """Another instance begins."""
-        self.generation, self.seen = [0, 0], []
+    def forget(self, found=None):
+        """Another instance begins, or a guest that is to be adopted."""
+        self.generations, self.seen, self.found = {}, [], found
 
     def _watch(self):
         while not self.ended.wait(PAUSE):
@@ -58,23 +59,29 @@ class Watcher:
 
     def _look(self):
         views = {host.name: host.view() for host in self.hosts}
+        for view in views.values() if self.found else ():
+            if self.found not in view.records:
+                view.domains.pop(self.found, None)
         return (
             one_runs(views)
             or claims_hold(views)
-            or a_disk_is_there(views, self.shared)
+            or (None if self.found else a_disk_is_there(views, self.shared))
             or one_writes(views)
             or self._only_grows(views)
         )
 
     def _only_grows(self, views):
         """I12."""
-        held = {name: [record["generation"] for record in view.records.values()] for name, view in views.items()}
-        before, newest = (
-            self.generation,
-            max((entry for ones in held.values() for entry in ones), default=self.generation),
-        )
-        self.generation = max(newest, before)
-        return "I12 the generation was %s, and the hosts have %s" % (before, held) if newest < before else None
+        held = {}
+        for view in views.values():
+            for uuid, record in view.records.items():
+                held.setdefault(uuid, []).append(record["generation"])
+        for uuid, generations in held.items():
+            before = self.generations.get(uuid, [0, 0])
+            if max(generations) < before:
+                return "I12 the generation was %s, and the hosts have %s" % (before, generations)
+            self.generations[uuid] = max(generations)
+        return None
 
 
 def one_runs(views):

@@ -25,6 +25,7 @@ LONG = 1 / 4  # of all legs; a step that takes so much is hit by every kind, at 
 MOMENTS = (0.2, 0.5, 0.8)
 ACT = "act"  # the only step of what one module does on one host
 MOMENT_OF_ACT = 0.7  # most of the time before goes by until the module runs on the host
+MOMENTS_OF_ORDER = (0.4, 0.55, 0.7, 0.8, 0.9)  # of what asks its hosts several times, or copies disks
 # label -> side; a label is said of one side alone
 SIDE_OF = {leg.label: leg.side for sequence in SEQUENCES.values() for leg in sequence.legs if leg.side != FLEET}
 
@@ -42,12 +43,14 @@ class Operation:
     anew: bool = False  # the guest is another one afterwards
     moves: bool = True
     repeats: bool = False  # done again, it does the same again
+    moments: tuple = (MOMENT_OF_ACT,)  # in which it is hit, if it is one step in all
+    keeper: bool = False  # the destination has a part in it: it keeps backups
     variables: dict = field(default_factory=dict)  # of its playbook
 
     @property
     def here(self):
         """Whether one host does all of it."""
-        return not self.moves or "here" in self.begin + self.end
+        return not (self.moves or self.keeper) or "here" in self.begin + self.end
 
 
 def at_rest(playbook, begin, end, stops=False, **more):
@@ -55,15 +58,18 @@ def at_rest(playbook, begin, end, stops=False, **more):
     return Operation(playbook, begin, end, "source", stops, moves=False, **more)
 
 
-BACKUPS = "/srv/shared/backups"  # on both hosts
+BACKUPS = {"berth_backup_to": "/srv/shared/backups"}  # on both hosts
+RESTORE = {**BACKUPS, "berth_restore_discards": "mover"}
 SNAPSHOT = {"berth_snapshot": "sweep"}
 RESCUE = {"berth_rescue_image": "guest"}
+OTHER = "other"
+CLONE = {"berth_name": "mover", "berth_new_name": OTHER, "berth_quotas": {"default": {"instances": 2}}}
 # What the inventory says beside the rest of an instance that an update changes.
 PLUGGED = {"berth_networks": [{"network": "lan"}, {"network": "lan"}], "berth_metadata": {"role": "db"}}
 # snapped: at rest with a snapshot; snapped_off: the same, stopped
 # active: at rest; resized: on the destination, to be confirmed; resized_here: the same on one host; attached: at rest with
 # a volume; detached: at rest beside it; plugged: at rest with another NIC and other metadata; tight: at rest with a flavor below
-# its ceilings; resized_here_grown: with more memory since, to be confirmed
+# its ceilings; resized_here_grown: with more memory since, to be confirmed; found: a guest of libvirt alone; adopted: that one
 OPERATIONS = {
     "resize": Operation("resize", "active", "resized", "destination"),
     "confirm": Operation("confirm_resize", "resized", "active", "destination", stops=False),
@@ -86,7 +92,18 @@ OPERATIONS = {
     ),
     "reboot": at_rest("reboot", "active", "active", stops=True, repeats=True),
     "reboot_hard": at_rest("reboot", "active", "active", stops=True, repeats=True, variables={"berth_reboot": "hard"}),
-    "backup": at_rest("backup", "active", "active", repeats=True, variables={"berth_backup_to": BACKUPS}),
+    "backup": at_rest("backup", "active", "active", repeats=True, moments=MOMENTS_OF_ORDER, variables=BACKUPS),
+    "backup_away": at_rest(
+        "backup", "active", "active", repeats=True, moments=MOMENTS_OF_ORDER, keeper=True, variables=BACKUPS
+    ),
+    "restore": at_rest("restore", "stopped", "stopped", repeats=True, moments=MOMENTS_OF_ORDER, variables=RESTORE),
+    "restore_away": at_rest(
+        "restore", "stopped", "stopped", repeats=True, moments=MOMENTS_OF_ORDER, keeper=True, variables=RESTORE
+    ),
+    "image": at_rest("image_from_instance", "active", "active", moments=MOMENTS_OF_ORDER),
+    "clone": at_rest("clone", "active", "active", moments=MOMENTS_OF_ORDER, variables=CLONE),
+    "adopt": at_rest("adopt", "found", "adopted", moments=MOMENTS_OF_ORDER),
+    "leave": at_rest("leave", "adopted", "found", moments=MOMENTS_OF_ORDER),
     "stop": at_rest("stop", "active", "stopped"),
     "start": at_rest("start", "stopped", "active", stops=True),
     "pause": at_rest("pause", "active", "paused"),
@@ -134,15 +151,17 @@ PREPARE = {
     "snapped": "snapshot",
     "snapped_off": "stop_snapped",
     "plugged": "plug",
+    "adopted": "adopt",
 }
 END = {
     "resized": "confirm", "resized_here": "confirm_here", "stopped": "start", "locked": "unlock", "detached": "attach",
     "paused": "unpause", "suspended": "resume", "rescued": "unrescue", "snapped": "delete_snapshot", "snapped_off": "start_snapped",
-    "plugged": "unplug", "resized_here_grown": "shrink_here",
+    "plugged": "unplug", "resized_here_grown": "shrink_here", "adopted": "leave",
 }  # fmt: skip
 # Where a new instance begins, else "active": a volume stays on its host, so an instance that had one is not moved, and one grows
-# if its flavor has ceilings.
-BASE = {"attached": "attached", "detached": "attached", "tight": "tight", "resized_here_grown": "tight"}
+# if its flavor has ceilings. One that is adopted was never made.
+BASE = {"attached": "attached", "detached": "attached", "tight": "tight", "resized_here_grown": "tight", "found": "found",
+        "adopted": "found"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -171,17 +190,18 @@ class Fault:
 def faults_of(operation, legs):
     """Every fault of an operation. ``legs``: [{number, label, changed, seconds, took: {step: s}}] of a run without one."""
     kinds = [kind for kind in KINDS if not (OPERATIONS[operation].here and kind.endswith("destination"))]
-    return [Fault(operation, kind, *point) for kind in kinds for point in points(kind, legs)]
+    moments = OPERATIONS[operation].moments
+    return [Fault(operation, kind, *point) for kind in kinds for point in points(kind, legs, moments)]
 
 
-def points(kind, legs):
+def points(kind, legs, moments=(MOMENT_OF_ACT,)):
     """[(leg, step, ms since the leg began)]: before each step, within the long ones, at the end of the run. Within the
     short ones only the controller dies: for the others that is much the same as before the next one. What is one step in
-    all is hit in it."""
+    all is hit in it, at these ``moments``."""
     whole = sum(leg["seconds"] for leg in legs)
     found = []
     if [list(leg["took"]) for leg in legs] == [[ACT]]:
-        return [(legs[0]["number"], ACT, int(1000 * MOMENT_OF_ACT * whole))]
+        return [(legs[0]["number"], ACT, int(1000 * moment * whole)) for moment in moments]
     for leg in legs:
         # What the module needs to begin comes before its first step.
         at = max(0.0, leg["seconds"] - sum(leg["took"].values()))

@@ -43,6 +43,9 @@ class Registry:
         value = None if document is None else json.dumps(document).encode()
         self.engine.transact(Transact(writes=(Write(key, value),)))
 
+    def keys(self, prefix):
+        return list(self.engine.scan(Scan(prefix))["found"])
+
     def owners(self):
         """Instance -> the uuid of the host that owns it."""
         found = self.engine.scan(Scan(keys.INSTANCES))["found"].values()

@@ -141,7 +141,8 @@ def test_a_backup_that_is_killed_leaves_the_last_one_whole_and_moves_go_on(case,
 def leave_backup(case, host, day):  # noqa: F811
     """As a run leaves it that is killed while it reads the disks."""
     disk, target = case.lab.sh(host, ROOT_DISK).stdout.split()[::-1]
-    directory = case.lab.sh(host, "ls -d /var/lib/libvirt/qemu/domain-*-*/").stdout.strip()
+    number = case.lab.sh(host, "virsh -q list --id").stdout.strip()
+    directory = case.lab.sh(host, "ls -d /var/lib/libvirt/qemu/domain-%s-*/" % number).stdout.strip()
     files = {"backup": OURS % (directory, target, disk), "checkpoint": NOTED % (day, target)}
     for name, text in files.items():
         case.lab.sh(host, "echo '%s' > /tmp/%s.xml" % (text, name))

@@ -39,6 +39,7 @@ def expected_traces(uuid):
             "/var/lib/berth/instances/%s/lock" % uuid,
             "/var/lib/berth/instances/%s/record.json" % uuid,
             "/var/lib/libvirt/berth/instances/" + uuid,
+            "/var/lib/libvirt/berth/instances/%s/attached.json" % uuid,
             "/var/lib/libvirt/berth/instances/%s/owner" % uuid,
             "/var/lib/libvirt/berth/instances/%s/root.qcow2" % uuid,
             "/var/lib/libvirt/berth/instances/%s/seed.iso" % uuid,

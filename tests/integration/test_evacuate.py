@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import sys
+import time
 
 import pytest
 from client import REPOSITORY
 from test_move_shared import POOL, SHARE
 from whole import make_whole
 
-from playbooks import catalog, records, vm
+from playbooks import catalog, records, vm, watched
 
 # Cuts the power of a host of the lab, by the interface of Debian's fence-agents.
 AGENT = """#!%s
@@ -88,11 +91,106 @@ def test_a_silent_host_is_fenced_and_what_it_had_runs_elsewhere(shared, image, i
     lab.start(lost)
     lab.sh(lost, SHARE)
     lab.heal(lost)
-    play("start_after_outage", check=False)
-    assert not lab.sh(lost, "virsh list --name").stdout.strip(), "the host that is back starts nothing"
-    for name, host in now.items():
-        play("keep_one_copy", "--limit", name, berth_keep_on=host)
+    dry = play("start_after_outage", "--check").output
+    assert dry.count("outdated copy would be removed") == 2 and len(records(lab)) == 4
+    assert play("start_after_outage").output.count("outdated copy removed") == 2
+    assert not lab.sh(lost, "virsh -q list --all --name").stdout.strip(), (
+        "the host that is back starts and keeps nothing"
+    )
     assert sorted(records(lab)) == sorted((host, name, "OWN") for name, host in now.items())
+    assert set(play("start_after_outage").changed.values()) == {0}
+    for name, host in now.items():
+        assert lab.guest_facts(name, host, timeout=60)["boots"] == before[name]["boots"] + 1, "they ran all the time"
+
+
+LAN = {"type": "bridge", "source": "br0", "cidr": "{{ lab_guest_cidr }}"}
+POOLED = {**LAN, "pool": {"ranges": ["{{ lab_guest_prefix }}.60-{{ lab_guest_prefix }}.69"]}}
+DATA = {"berth_networks_defined": {"lan": POOLED}, "berth_volumes_defined": {"data": {"size_gb": 1}}}
+KILL = "kill -9 $PPID"
+TASKS = ["Switch the host off and see that it is off", "Choose a host for each instance", "Claim room, build and start"]
+
+
+@pytest.mark.slow
+def test_an_evacuation_that_is_killed_at_each_step_brings_volume_and_address_along(shared, image, inventory, agent):
+    """The agent, the choice, the claim and the start: each can be the last thing that the controller does."""
+    lab = shared
+    path = inventory({"one": vm(volumes=["data"], user_data=WRITES)}, catalog(image, **DATA))
+    fence = {"agent": "fence_lab", "lab": lab.name, "plug": "{{ inventory_hostname }}", "password": "s3cret"}
+    env = {"PATH": "%s:%s" % (agent.parent, os.environ["PATH"])}
+    given = {"berth_fence": fence}
+
+    def play(name, *words, at=None, check=True, **variables):
+        more = {"env": {**env, **(watched(at=at) if at else {})}, "timeout": 600, "check": check}
+        extra = {"extra_vars": {**given, **variables}} if given or variables else {}
+        return lab.ansible_playbook("berth.kvm." + name, *words, inventory=[path], **extra, **more)
+
+    play("create")
+    lost = owners(lab)["one"]
+    before = lab.guest_facts("one", timeout=180, until=lambda said: said["ack"] > 0 and said["extra"] == "new")
+    lab.cut(lost)
+    for task in TASKS:
+        assert play("evacuate", at={task: KILL}, check=False, berth_kvm_host=lost).rc == -9
+        assert set(owners(lab).values()) <= {lost}, task
+    for role in ("CLAIM", "OWN"):  # within the longest task, at what its hosts have written
+        run = lab.start_playbook(
+            "berth.kvm.evacuate", inventory=[path], extra_vars={**given, "berth_kvm_host": lost}, env=env
+        )
+        while run.poll() is None and not any(found == role for host, _name, found in records(lab) if host != lost):
+            time.sleep(0.05)
+        if run.poll() is None:
+            os.killpg(run.pid, signal.SIGKILL)
+        run.communicate()
+    play("evacuate", berth_kvm_host=lost)
+    play("create")
+    now = {host for host, _name, role in records(lab) if role == "OWN" and host != lost}
+    assert len(now) == 1 and len(records(lab)) == 1
+    (host,) = now
+    facts = lab.guest_facts("one", host, timeout=180, until=lambda said: said["verify"]["result"] != "none")
+    assert facts["verify"]["result"] == "ok" and facts["ack"] >= before["ack"]
+    assert (facts["extra"], facts["ip"], facts["mac"]) == (before["nonce"], before["ip"], before["mac"])
+    assert set(play("create").changed.values()) == {0}
+    shown = play("show", "-e", "berth_volume=data").output
+    assert "%s (OWN)" % host in shown and "%s (" % lost not in shown
+
+    lab.start(lost)
+    lab.sh(lost, SHARE)
+    lab.heal(lost)
+    assert "outdated copy removed" in play("start_after_outage").output
+    assert records(lab) == [(host, "one", "OWN")]
+    assert not lab.sh(lost, "ls /var/lib/berth/volumes/*/record.json", check=False).stdout.strip()
+    play("delete")
+    assert play("delete_volume", berth_volume="data").rc == 0
+
+
+@pytest.mark.slow
+def test_nothing_that_a_run_prints_or_keeps_has_a_secret_of_a_fence_agent(shared, image, inventory, agent, tmp_path):
+    """Neither -vvv nor --check, --diff, a report, nor the history of who was evacuated."""
+    lab = shared
+    path = inventory({"one": vm()}, catalog(image))
+    fence = {"agent": "fence_lab", "lab": lab.name, "plug": "{{ inventory_hostname }}", "password": "{{ vaulted }}"}
+    secret = tmp_path / "group_vars.yml"
+    secret.write_text("all: {vars: {vaulted: s3cret, berth_fence: %s}}\n" % json.dumps(fence))
+    env = {"PATH": "%s:%s" % (agent.parent, os.environ["PATH"])}
+
+    def play(name, *words, **more):
+        return lab.ansible_playbook("berth.kvm." + name, *words, inventory=[path, secret], env=env, timeout=600, **more)
+
+    play("create")
+    lost, report = owners(lab)["one"], tmp_path / "report.json"
+    lab.cut(lost)
+    host = ("-e", "berth_kvm_host=" + lost)
+    outputs = [play("evacuate", "-vvv", "--check", "--diff", *host).output]
+    outputs.append(play("evacuate", "-vvv", "--diff", *host, "-e", "berth_report=%s" % report).output)
+    outputs.append(play("evacuate", "-vvv", *host).output)
+    outputs += [play("show", "--limit", "one", "-vvv").output, report.read_text()]
+    outputs += [
+        lab.sh(row, "cat /var/lib/berth/instances/*/record.json", check=False).stdout
+        for row in lab.hosts
+        if row != lost
+    ]
+    assert "fence_lab says that" in outputs[3] and not [text for text in outputs if "s3cret" in text]
+    lab.start(lost)
+    lab.heal(lost)
 
 
 def test_a_watch_evacuates_a_host_that_is_down_in_two_passes_and_none_that_answers(shared, image, inventory, agent):

@@ -56,7 +56,7 @@ def test_a_resize_hands_the_disk_over_and_a_revert_gives_up_what_came_after(shar
     assert records(shared.lab) == [(source, cases.NAME, "OWN")]
     inside = facts(shared, source, lambda said: said["up"] < 60 and said["boots"] == 2)
     assert (inside["vcpus"], inside["disk"], inside["nonce"]) == (1, 1 << 30, before["nonce"])
-    assert disks(shared) == ["owner", "root.qcow2", "seed.iso"]
+    assert disks(shared) == ["attached.json", "owner", "root.qcow2", "seed.iso"]
 
 
 def test_a_cold_migration_confirmed_leaves_one_disk_and_a_running_guest(shared):
@@ -67,7 +67,7 @@ def test_a_cold_migration_confirmed_leaves_one_disk_and_a_running_guest(shared):
     facts(shared, destination, lambda said: said["boots"] == 3)
     shared.play("confirm_resize")
     assert records(shared.lab) == [(destination, cases.NAME, "OWN")]
-    assert disks(shared) == ["owner", "root.qcow2", "seed.iso"]
+    assert disks(shared) == ["attached.json", "owner", "root.qcow2", "seed.iso"]
     assert len(shared.look(destination)["running"]) == 1
 
 
@@ -80,7 +80,7 @@ def test_a_live_migration_keeps_the_guest_running_and_its_disk_where_it_is(share
     assert records(shared.lab) == [(destination, cases.NAME, "OWN")]
     after = facts(shared, destination, lambda said: said["ack"] > before["ack"])
     assert (after["boots"], after["nonce"]) == (before["boots"], before["nonce"])
-    assert disks(shared) == ["owner", "root.qcow2", "seed.iso"]
+    assert disks(shared) == ["attached.json", "owner", "root.qcow2", "seed.iso"]
     # The last line of defence: QEMU's lock on the image holds across the hosts.
     second = shared.lab.sh(source, "qemu-io -f qcow2 -c 'write 0 512' %s/instances/*/root.qcow2" % POOL, check=False)
     assert second.rc and "lock" in second.output, second.output
@@ -109,7 +109,12 @@ def test_after_a_host_was_switched_off_another_goes_on_with_its_disks_and_it_sta
     assert "DisksOfAnotherHost" in str(alone) and shared.look(lost)["active"] == []
     shared.play("keep_one", {"berth_keep_on": now})
     assert records(shared.lab) == [(now, cases.NAME, "OWN")]
-    assert len(shared.look(now)["running"]) == 1 and disks(shared) == ["owner", "root.qcow2", "seed.iso"]
+    assert len(shared.look(now)["running"]) == 1 and disks(shared) == [
+        "attached.json",
+        "owner",
+        "root.qcow2",
+        "seed.iso",
+    ]
 
 
 def test_only_the_owner_of_the_disks_deletes_them(shared):
@@ -117,7 +122,7 @@ def test_only_the_owner_of_the_disks_deletes_them(shared):
     uuid = shared.look(owner)["records"][0]["uuid"]
     other = next(host for host in shared.lab.hosts if host != owner)
     shared.lab.module(other, "berth.kvm.instance", {"uuid": uuid, "state": "absent"})
-    assert disks(shared) == ["owner", "root.qcow2", "seed.iso"]
+    assert disks(shared) == ["attached.json", "owner", "root.qcow2", "seed.iso"]
     shared.play("delete")
     assert left(shared.lab) == {}
 

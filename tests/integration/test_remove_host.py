@@ -13,7 +13,7 @@ from playbooks import catalog, homes, left, vm, watched
 
 STAYS = {"/etc/libvirt/storage/autostart/berth.xml", "/etc/libvirt/storage/berth.xml", "/run/libvirt/storage/berth.xml"}
 TRACES = """
-find /etc /run /var /root -xdev -name '*berth*' ! -name berth-lab -prune -print
+find /etc /run /var /root -xdev -name '*berth*' ! -name berth-lab ! -path /etc/init.d/berth-registry -prune -print
 find /etc/pki/CA /etc/pki/libvirt /etc/pki/qemu -type f
 """
 STRANGER = """

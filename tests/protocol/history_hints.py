@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import re
 
-PLAYBOOK = re.compile(r"berth\.kvm\.(\w+)((?: --limit \S+| -e \w+=\S+|(?: for) web\d+)*)")
-LIMIT, EXTRA = re.compile(r"(?:--limit|for) (web\d+)"), re.compile(r"-e (\w+)=([\w.,]+)")
+PLAYBOOK = re.compile(r"berth\.kvm\.(\w+)((?: --limit \S+| -e \w+=\S+|(?: for) (?:web|old)\d+)*)")
+LIMIT, EXTRA = re.compile(r"(?:--limit|for) ((?:web|old)\d+)"), re.compile(r"-e (\w+)=([\w.,]+)")
 UNDEFINE = re.compile(r"on ([\w ,]+), as root: virsh shutdown (\S+); when it is off, virsh undefine")
 SHUT_DOWN = re.compile(r"as root on ([\w ]+): virsh shutdown (\S+); when it is off, run")
 ELSEWHERE = re.compile(r"move (\S+/instances/[0-9a-f-]{36}) elsewhere")

@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import os
 import re
 import shutil
+from pathlib import Path
 from xml.etree import ElementTree
 
 import volume_fleet_case
 from fake_domain import FakeDomain
 from libvirt_names import PAUSED
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts as backup_acts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import clone
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     acts,
     domain,
@@ -38,6 +42,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import is_owner
 
+FACTS = Path(__file__).resolve().parent.parent / "unit" / "plugins" / "action" / "host.json"
+HOST = json.loads(FACTS.read_text("utf-8"))  # what the facts of a host have beside what happens in a history
 MEMORY_MB = 256  # room for four of the smallest instances
 NAMED = re.compile(rb"disk ([0-9a-f]{8}) (\d{8})\n")
 
@@ -58,6 +64,10 @@ class Machine(volume_fleet_case.Site):
     def __init__(self, host, wanted):
         super().__init__(host, wanted)
         self.network = None  # of all hosts, see history_moves.py
+        self.found_disks = os.path.join(
+            os.path.dirname(str(host.pool)), "found"
+        )  # of guests that somebody made by hand
+        os.mkdir(self.found_disks)
         self.on, self.dead, self.boots, self.older, self.silent_for = True, False, 1, [], 0
         self.whole = None  # a backup of the whole machine: what its directories and its definitions were
 
@@ -87,7 +97,7 @@ class Machine(volume_fleet_case.Site):
 
     def _kept(self):
         """What a backup of the whole machine has beside the definitions."""
-        return [self.host.store.state_dir, str(self.host.pool), self.host.store.identity_copy]
+        return [self.host.store.state_dir, str(self.host.pool), self.found_disks, self.host.store.identity_copy]
 
     def keep_whole(self):
         for path in self._kept():
@@ -128,17 +138,21 @@ class Machine(volume_fleet_case.Site):
     def files_of(guest):
         return [path for path in sources(guest.live or guest.xml) if os.path.exists(path)]
 
+    def _all_files(self):
+        for directory in (str(self.host.pool), self.found_disks):
+            yield from files_below(directory)
+
     def disks(self):
         """{name of a disk: the highest counter of its files here}"""
         found = {}
-        for known in map(read_disk, files_below(str(self.host.pool))):
+        for known in map(read_disk, self._all_files()):
             if known:
                 found[known[0]] = max(found.get(known[0], 0), known[1])
         return found
 
     def files_of_disk(self, disk_name):
         """The files here that have something of that disk."""
-        return [path for path in files_below(str(self.host.pool)) if (read_disk(path) or [None])[0] == disk_name]
+        return [path for path in self._all_files() if (read_disk(path) or [None])[0] == disk_name]
 
     def records_count(self):
         return not self.dead and not state_directory.look(self.host.store)["fault"]
@@ -156,12 +170,19 @@ class Machine(volume_fleet_case.Site):
         foreign = [guest for uuid, (guest, _power) in states.items() if uuid not in known]
         instances = [facts._own(record, states) for record in records]
         instances += [
-            {"foreign": True, "uuid": guest.uuid, "name": guest.name(), "managed": domain.is_managed(guest), "nics": [],
+            {**facts._without_room(guest.uuid), "name": guest.name(), "managed": domain.is_managed(guest),
              "power_state": states[guest.uuid][1]}
             for guest in foreign
         ]  # fmt: skip
         volumes = [facts._volume(each, "berth", records, states) for each in self.store.records()]
-        document = {"uuid": host.uuid, "instances": instances, "volumes": volumes, "state": state, "host": self.name}
+        document = {
+            **HOST,
+            "uuid": host.uuid,
+            "instances": instances,
+            "volumes": volumes,
+            "state": state,
+            "host": self.name,
+        }
         document.update(num_instances=len(instances), generation=next(self.readings))
         document.update(registry_mark.reported(host.store.state_dir))
         document["failed_instances"] = failed_instances.reported(host.store.state_dir)
@@ -192,13 +213,20 @@ class Machine(volume_fleet_case.Site):
     def build(self, spec, token, seed, power_state=None):
         wanted = {"token": token, "seed": seed, "power_state": power_state, "shutdown_timeout": 1, "spec": spec}
         instance = Instance(self.host, spec["uuid"], timeout=1)
+        instance.clone = clone.build
         changed = power.present(instance, wanted, False)
         return {"changed": changed, "instance": {"generation": list(self.host.store.read(spec["uuid"]).generation)}}
 
     def instance(self, uuid, state, **given):
-        params = {"token": None, "seed": None, "shutdown_timeout": 1, "after": None, "reboot": "soft", "state": state,
+        params = {"name": None, "project_id": None, "flavor": None,
+                  "token": None, "seed": None, "shutdown_timeout": 1, "after": None, "reboot": "soft", "state": state,
                   "changed_disks": False, "moved_by": None, "snapshot": None, "only_claim": False, **given}  # fmt: skip
         return {"changed": acts.act(Instance(self.host, uuid, timeout=1), params, False)}
+
+    def instance_backup(self, uuid, state, **given):
+        params = {"to": None, "full": False, "chain": 1, "keep": None, "keep_days": None, "of": None, "backup": None, "newest": None,
+                  "parts": [], "targets": [], "key": None, "image": None, "discards": None, "deep": False, **given}  # fmt: skip
+        return backup_acts.outcome_of(Instance(self.host, uuid, timeout=1), {"state": state, **params}, False)
 
     def instance_copy(self, uuid, state, above=None, check=False):
         instance = Instance(self.host, uuid, timeout=1)

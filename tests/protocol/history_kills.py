@@ -12,7 +12,7 @@ import fake_libvirt
 from fibers import OfEach
 from instance_case import Killed
 
-FILES = ("mkdir", "rename", "replace", "rmdir", "unlink", "remove")
+FILES = ("mkdir", "link", "rename", "replace", "rmdir", "unlink", "remove")
 CALLS = (
     (fake_domain.FakeDomain, ("createWithFlags", "destroy", "end", "undefineFlags", "setMetadata")),
     (fake_domain.FakeDomain, ("attachDeviceFlags", "detachDeviceFlags", "blockResize", "updateDeviceFlags")),

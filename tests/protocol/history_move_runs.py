@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import functools
 
-import procedure_case
 from history_runs import Run
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import RegistryUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import delete, plan_moves
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import move as procedure
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import engine
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import EmbeddedMoves
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.moves import MovesOnEngine
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move
 
 
@@ -73,32 +76,48 @@ class Moves(Run):
 
     def _plan(self, action, names, goals=None):
         """Those that are planned; of the others why not, as the user reads it."""
-        seen = yield from self.read("moves")
+        try:
+            known, seen, everywhere = yield from self._read_moves(names)
+        except RegistryUnknown as error:
+            for name in names:
+                self.refused(name, error)
+            return {}
         views = {
             host: {view["uuid"]: view for view in report["moves"]}
             for host, report in self.reports.items()
-            if host in seen.documents
+            if host in seen.documents and "moves" in report
         }
         wanted = plan_moves.Wanted(
             action=action,
             run=self.run_id,
             subject_of=lambda name: plan_moves.Subject(
-                self.world.uuid(name), None, lambda *_: self.world.request(name)[0]
+                self.world.uuid(name), None, lambda spec, _has_begun: self.world.resized(name, spec)
             ),
-            choose=lambda instances, _resized: self.choose(instances, seen),
+            choose=lambda instances, _resized: self.choose(instances, everywhere or seen),
             new_token=lambda: "%032x" % self.world.new_number(),
             lost=self.lost,
             digests=self.digests(),
             same_host=bool(self.options.get("berth_allow_resize_to_same_host")),
             goals=goals,
+            known=known,
+            everywhere=everywhere,
         )
-        planned = yield from procedure_case.play(plan_moves.plan_moves(names, seen, views, wanted), self._ask_step)
+        planned = yield from self._play(plan_moves.plan_moves(names, seen, views, wanted))
         self.errors.update(planned.errors)
         return planned.moves
 
+    def _read_moves(self, names):
+        if not self.world.engine:
+            return None, (yield from self.read("moves")), None
+        known, live = yield from self.read_engine(names, "moves")
+        seen = engine.with_notes(self._fleet_of(known.heard(live)), known)
+        live = {host: dict(report) for host, report in self.reports.items()}
+        everywhere = yield from self._play(engine.fleet_of(self.inventory, known, live, self._fleet_of))
+        return known, seen, everywhere[0]
+
     def _move_one(self, action, name, move):
         refused = []
-        walk = yield from procedure_case.play(self._procedure(action, name, move, refused), self._ask_step)
+        walk = yield from self._play(self._procedure(action, name, move, refused))
         self._note(name, walk, refused)
 
     def _procedure(self, action, name, move, refused):
@@ -111,7 +130,8 @@ class Moves(Run):
             refused.extend([name] if name in self.errors else [])
             return Move.from_plan(planned) if planned.get("sequence") else None
 
-        run = procedure.Run({"confirm_window": 0, "revert_volumes": True, "stop_timeout": 1})
+        over = MovesOnEngine(self.run_id, {}) if self.world.engine else EmbeddedMoves()
+        run = procedure.Run({"confirm_window": 0, "revert_volumes": True, "stop_timeout": 1}, over)
         return procedure.operation(Move.from_plan(move), run, plan_again)
 
     def _note(self, name, walk, refused):

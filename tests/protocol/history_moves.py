@@ -96,7 +96,7 @@ class Network:
     def views(host):
         """What host_facts tells of the moves of its instances."""
         mover = moving_host.MovingHost(host)
-        return [common.view_of(mover, record) for record in host.store.records()]
+        return [common.view_of(mover, mover.effects.renewed(record)) for record in host.store.records()]
 
     @staticmethod
     def run_leg(host, uuid, steps, token, peer, **more):

@@ -14,6 +14,7 @@ import functools
 import itertools
 import json
 
+import history_found
 import history_snapshots
 import procedure_case
 from history_host import Machine
@@ -35,9 +36,16 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures imp
     operate,
     plan_create,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import audit, engine, enrol, hosts, scope
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import (
+    audit,
+    engine,
+    enrol,
+    hosts,
+    moves,
+    scope,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_document
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceNotFound
 from ansible_collections.berth.kvm.plugins.plugin_utils import driving, registry_access
@@ -54,7 +62,7 @@ def _not_found(name):
     return InstanceNotFound("%s is on no host" % name, hint=hints.create_it(name))
 
 
-class Run(history_snapshots.Snapshots):
+class Run(history_snapshots.Snapshots, history_found.Found):
     """``world`` gives the machines; ``inventory``: the names of the hosts that this run knows; ``cut``: of those that it does
     not reach, though others may; ``lost``: berth_lost_hosts."""
 
@@ -67,6 +75,7 @@ class Run(history_snapshots.Snapshots):
         self.run_id = "r%d" % next(self.numbers)
         self.tokens = itertools.count()
         self.errors, self.changed, self.unconfirmed = {}, False, []
+        self.cloned = {}  # name -> its request as a clone
         self.registry = registry_access.Access(world.engine) if world.engine else None
         self.mark = None  # of the registry over which it works, as a host wants it, if that does not say it
 
@@ -77,7 +86,7 @@ class Run(history_snapshots.Snapshots):
     # hosts
 
     def ask(self, host, method, *args, **more):
-        machine: Machine = self.world.machines[host]
+        machine = self.world.site(host)
         if not machine.up or not machine.on or host in self.cut:
             yield
             return dict(SILENT)
@@ -95,7 +104,7 @@ class Run(history_snapshots.Snapshots):
         self.reports = {}
         for host in self.inventory:
             self.reports[host] = yield from self.ask(host, what, self.world.uuids())
-        return read_fleet({host: dict(report) for host, report in self.reports.items()}, dict)
+        return read_fleet({host: dict(report) for host, report in self.reports.items()}, history_found.named)
 
     def digests(self):
         return {host: report.get("digests") for host, report in self.reports.items()}
@@ -111,6 +120,9 @@ class Run(history_snapshots.Snapshots):
         self.errors[name] = {**error.to_dict(), "message": str(error)}
 
     # create
+
+    def request(self, name):
+        return self.cloned.get(name) or self.world.request(name)[0]
 
     def create(self):
         if self.world.engine:
@@ -131,17 +143,21 @@ class Run(history_snapshots.Snapshots):
         on_engine = engine.OnEngine({}, self.choose, again)
         yield from self._create(seen, on_engine, known, of_hosts)
 
-    def read_engine(self):
-        """What the registry knows, and what the hosts say of which it knows that they have one of the instances."""
-        known = yield from self._play(engine.whereabouts([self.world.uuid(name) for name in self.names]))
-        self.reports = {}
-        for host in sorted(known.asked() & set(self.inventory)):
-            self.reports[host] = yield from self.ask(host, "facts", self.world.uuids())
+    def read_engine(self, names=None, what="facts"):
+        """What the registry knows, and what the hosts say of which it knows that they have one of the instances, or that these name
+        as a side of a move."""
+        known = yield from self._play(engine.whereabouts([self.world.uuid(name) for name in names or self.names]))
+        self.reports, left = {}, known.asked()
+        while left & set(self.inventory):
+            for host in sorted(left & set(self.inventory)):
+                self.reports[host] = yield from self.ask(host, what, self.world.uuids())
+            views = (view for report in self.reports.values() for view in report.get("moves") or ())
+            left = moves.named(views) - set(self.reports)
         return known, {host: dict(report) for host, report in self.reports.items()}
 
     @staticmethod
     def _fleet_of(reports):
-        return read_fleet(reports, dict)
+        return read_fleet(reports, host_document.check)
 
     def _play(self, procedure, look=None):
         return procedure_case.play(procedure, self._ask_step, look, self.registry)
@@ -149,7 +165,7 @@ class Run(history_snapshots.Snapshots):
     def _create(self, seen, registry, known=None, of_hosts=None):
         wanted = plan_create.Wanted(
             run=self.run_id,
-            requests={name: plan_create.Request(self.world.request(name)[0]) for name in self.names},
+            requests={name: plan_create.Request(self.request(name)) for name in self.names},
             lost=self.lost,
             strict=self.options.get("strict", False),
             rebuilt=self.rebuilt,
@@ -176,7 +192,10 @@ class Run(history_snapshots.Snapshots):
         for instance in instances.values():
             if "state" in instance:
                 continue
-            able = sorted(set(seen.documents) - set(instance["spec"].get("ignore_hosts") or ()))
+            spec = instance["spec"]
+            wanted = (spec.get("requested_destination") or {}).get("host")
+            able = sorted(set(seen.documents) - set(spec.get("ignore_hosts") or ()))
+            able = [host for host in able if wanted in (None, host)]
             self.dice.shuffle(able)
             if not able:
                 instance.update(state=rounds.FAILED, error={"code": "NoValidHost", "message": "no host", "hint": None})

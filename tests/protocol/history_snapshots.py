@@ -21,6 +21,10 @@ NO_NAME = ("", 0)
 
 
 def set_up(world, monkeypatch):
+    def back(path, tag):
+        go_back(path, tag)
+        world.storage.forget_bitmaps(path)
+
     def burning(change):
         def changed(path, tag):
             world.fuse.burn()
@@ -35,7 +39,7 @@ def set_up(world, monkeypatch):
 
     monkeypatch.setattr(inside, "make", burning(make))
     monkeypatch.setattr(inside, "delete", burning(delete))
-    monkeypatch.setattr(inside, "go_back", burning(go_back))
+    monkeypatch.setattr(inside, "go_back", burning(back))
     monkeypatch.setattr(qemu_nodes, "snapshot", together)
     monkeypatch.setattr(qemu_nodes, "delete_snapshot", lambda _guest, path, tag: burning(delete)(path, tag))
     monkeypatch.setattr(disks, "check_container", lambda _path: None)

@@ -13,6 +13,7 @@ import shutil
 from typing import NamedTuple, Optional, Tuple
 
 import history_engine
+import history_found
 import history_hints
 import history_volumes
 from fibers import Alone, Fiber
@@ -32,13 +33,16 @@ PLAYBOOKS = {
     "create": 30, "start": 6, "stop": 6, "reboot": 4, "recover": 3, "delete": 8, "recover_record": 6, "keep_one": 6,
     "pause": 3, "unpause": 3, "suspend": 3, "resume": 3, "rescue": 3, "unrescue": 3,
     "snapshot": 8, "revert_snapshot": 6, "delete_snapshot": 2,
+    "backup": 10, "restore": 4, "image_from_instance": 2, "clone": 4, "adopt": 6, "leave": 2,
     "remove_host": 2, "prepare_hosts": 3, "resize": 8, "cold_migrate": 6, "live_migrate": 8,
     "update_disks": 7, "update": 6, "rebuild": 4, "delete_volume": 3, "confirm_resize": 5, "revert_resize": 5, "confirm_due": 1,
 }  # fmt: skip
+ADOPTS = 0.6  # of the histories begin with a guest that is adopted
+OF_FOUND = ("adopt", "leave")  # they are for guests that somebody made
 EVENTS = {
     "silent": 8, "cut_power": 4, "switch_off": 5, "switch_on": 8, "die": 1, "keep_state": 5, "restore_state": 2,
     "keep_whole": 5, "restore_whole": 2,
-    "undefine": 2, "destroy": 2, "virsh_start": 2, "remove_record": 2, "follow": 12,
+    "make_guest": 5, "undefine": 2, "destroy": 2, "virsh_start": 2, "remove_record": 2, "follow": 12,
 }  # fmt: skip
 
 
@@ -84,11 +88,15 @@ def history(seed, playbooks=None, events=None):
     names = ["web%d" % number for number in range(1, dice.randint(*INSTANCES) + 1)]
     hosts = dice.randint(*HOSTS)
     steps = [Step("run", (Asked("create", tuple(names), dice.getrandbits(32)),))]
+    if "adopt" in playbooks and dice.random() < ADOPTS:
+        steps.append(Step("make_guest", (), dice.randrange(hosts)))
+        steps.append(Step("run", (Asked("adopt", history_found.NAMES, dice.getrandbits(32)),)))
     for _step in range(dice.randint(*STEPS)):
         kind = drawn(dice, {"run": 60, "both": 8, "rivals": 10, "event": 45})
         if kind == "event":
             event = drawn(dice, events)
-            steps.append(Step(event, (), dice.randrange(hosts), dice.getrandbits(16), dice.choice(names)))
+            name = dice.choice([*names, *history_found.NAMES])
+            steps.append(Step(event, (), dice.randrange(hosts), dice.getrandbits(16), name))
         elif kind == "rivals":
             steps += rivals(dice, dice.choice(names), hosts)
         else:
@@ -99,7 +107,10 @@ def history(seed, playbooks=None, events=None):
 
 def asked(dice, names, hosts, playbooks):
     playbook = drawn(dice, playbooks)
-    chosen = tuple(names) if playbook == "create" and dice.random() < ALL else (dice.choice(names),)
+    among = {"create": names, "clone": names, **dict.fromkeys(OF_FOUND, history_found.NAMES)}
+    chosen = (dice.choice(among.get(playbook, [*names, *history_found.NAMES])),)
+    if playbook == "create" and dice.random() < ALL:
+        chosen = tuple(names)
     return Asked(
         playbook,
         chosen,
@@ -353,6 +364,10 @@ class Player:
             history_engine.restored(self.world.engine, self.backup, "restored-%d" % step.number)
 
     # what a person does by hand
+
+    def make_guest(self, step):
+        with self.world.on(self.machine(step.host), "virt-install"):
+            history_found.make(self.world, self.machine(step.host), history_found.NAMES[0])
 
     def guest(self, step):
         return self.machine(step.host).host.connection.domains.get(self.world.uuid(step.name))

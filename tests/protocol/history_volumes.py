@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from history_backups import Backups
 from history_move_runs import Moves
 from volume_fleet_case import MakesVolumes
 
@@ -20,7 +21,7 @@ NAMES = ("db", "logs")
 MOST_GB = 3
 
 
-class Runs(MakesVolumes, Moves):
+class Runs(MakesVolumes, Backups, Moves):
     """``berth_volumes``: the names of the volumes that the instances should have; ``host`` is a number for which to grow or
     delete; ``entries`` is what the inventory says of them."""
 

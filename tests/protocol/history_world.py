@@ -4,7 +4,8 @@
 """The hosts of a history, what its user knows of them, and what must hold after each step.
 
 H1 no two guests of one instance run. H2 no two guests write one file. H3 the newest content of each disk is on some host,
-until somebody deletes the instance or its host is gone for good. H4 no claim takes more than a host has.
+until somebody deletes the instance or its host is gone for good. H4 no claim takes more than a host has. H7 what was a whole
+backup, or a later one, is one, of one moment; no guest runs from a disk, and no image is a file, that was not copied to its end.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import os
 import time
 
 import fibers
+import history_backups
 import history_engine
+import history_found
 import history_host
 import history_snapshots
 import prepared_host
@@ -42,7 +45,7 @@ class World:
     def __init__(self, top, monkeypatch, hosts, names, on_engine=False):
         self.names, self.disks_made = list(names), 0
         fibers.let_stop(monkeypatch)
-        self.by_uuid = {self.uuid(name): name for name in names}
+        self.by_uuid = {self.uuid(name): name for name in [*names, *history_found.NAMES]}
         monkeypatch.setattr(boot_time, "boot_id", lambda: self.now.boot if self.now else "none")
         monkeypatch.setattr(connection.Deadline, "call", lambda _self, function, *args, what="": function(*args))
         monkeypatch.setattr(time, "sleep", lambda _seconds: None)
@@ -64,20 +67,27 @@ class World:
         self.flavors, self.number = {}, 0
         self.outdated = set()  # the hosts whose state directory is from a backup, or that were given up and are back
         self.volume_sizes, self.volume_disks = {}, {}
+        self.storage = history_backups.Storage(self, top, monkeypatch)
         self.engine = history_engine.made(self.machines.values()) if on_engine else None
 
     # what the user knows
 
     def uuid(self, name):
-        return instance_uuid("default", name)
+        return history_found.UUIDS.get(name) or instance_uuid("default", name)
 
     def uuids(self):
-        return [self.uuid(name) for name in self.names]
+        return list(self.by_uuid)
 
     def request(self, name):
         spec, seed = prepared_host.request(name)
         spec["flavor"].update(self.flavors.get(name, {}))
         return {**spec, "pool": "berth", "volumes": []}, seed
+
+    def resized(self, name, spec):
+        """What the inventory asks of an instance in a resize: one that was adopted keeps what it was found with."""
+        if name not in history_found.NAMES:
+            return self.request(name)[0]
+        return {**spec, "flavor": {**spec["flavor"], **self.flavors.get(name, {})}}
 
     def gives_up(self, name):
         """Somebody deletes it: its disks may go."""
@@ -97,6 +107,18 @@ class World:
             if uuid == self.uuid(name):
                 files = [path for machine in self.machines.values() for path in machine.files_of_disk(disk_name)]
                 self.newest[disk_name] = min(map(history_snapshots.oldest, files), default=0)
+
+    def agrees_to_restore(self, name):
+        """Whoever restores a backup gives up what was written since the oldest one, and disks that a backup lacks."""
+        in_backups, backups = self.storage.counters(self.uuid(name))
+        for disk_name, uuid in self.of_disk.items():
+            if uuid == self.uuid(name) and backups and not self._is_of_volume(disk_name):
+                counters = in_backups.get(disk_name, [])
+                self.newest[disk_name] = min([self.newest[disk_name], *counters])
+                self.given_up.update([disk_name] if len(counters) < backups else [])
+
+    def _is_of_volume(self, disk_name):
+        return any(disk_name in made for made in self.volume_disks.values())
 
     def gives_up_copy(self, name, host):
         """What was written last on that host counts no more."""
@@ -125,6 +147,9 @@ class World:
         self.number += 1
         return self.number
 
+    def site(self, host):
+        return self.machines.get(host) or history_backups.BackupHost
+
     def take_out(self, host):
         self.inventory.remove(host)
 
@@ -133,11 +158,14 @@ class World:
 
     # disks
 
+    def new_disk_name(self):
+        self.disks_made += 1
+        return "%08x" % self.disks_made
+
     def _make_named(self, planned, path, base):
         self._make(planned, path, base)
         if planned.name == "root" or planned.kind == disk.VOLUME:
-            self.disks_made += 1
-            name = "%08x" % self.disks_made
+            name = self.new_disk_name()
             write_disk(path, name, 0)
             if planned.kind == disk.VOLUME:
                 self.volume_disks.setdefault(os.path.basename(os.path.dirname(path)), []).append(name)
@@ -190,6 +218,7 @@ class World:
             if len(guests) > 1 and path.endswith("qcow2"):
                 raise Violation("H2 %s is written by %s" % (path, guests))
         self.check_disks()
+        self.storage.check()
 
     def check_disks(self):
         found = {}

@@ -13,6 +13,7 @@ import copy
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import RegistryUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Found
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.keys import FACTS
 
 
 class MemoryEngine:
@@ -72,4 +73,5 @@ class MemoryEngine:
             if write.value is None:
                 self.keys.pop(write.key, None)
             else:
-                self.keys[write.key] = Found(bytes(write.value), self.revision)
+                sealed = write.key.startswith(FACTS)
+                self.keys[write.key] = Found(bytes(write.value), self.revision, sealed)

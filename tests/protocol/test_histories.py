@@ -20,14 +20,14 @@ from fibers import exchange_unlocked  # noqa: E402
 from history_steps import Asked, Step  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import notes  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, state_hints  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import backups, fleet_hints, hints, state_hints  # noqa: E402
 
 SEEDS = range(6)
 HOSTS, NAMES = 3, ["web1"]
 
 
-def run(playbook, **more):
-    return Step("run", (Asked(playbook, tuple(NAMES), 1, **more),))
+def run(playbook, names=tuple(NAMES), dice=1, **more):
+    return Step("run", (Asked(playbook, names, dice, **more),))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -118,6 +118,29 @@ def test_histories_over_a_registry_in_an_engine_end_well(monkeypatch, seed):
     assert histories.play(*histories.history(seed)) is None
 
 
+BACKUP, RESTORED = Step("engine_backup"), Step("engine_restored")
+
+
+@pytest.mark.parametrize("host", range(HOSTS))
+@pytest.mark.parametrize(
+    "steps",
+    [
+        lambda host: [
+            run("refresh", host=host),
+            BACKUP,
+            Step("die", host=host),
+            run("create", lost="dead", confirmed=True),
+            RESTORED,
+        ],
+        lambda host: [Step("switch_off", host=host), run("create", lost="off"), BACKUP, run("delete"), RESTORED],
+    ],
+    ids=["it died after the backup and its instance is elsewhere", "its instance was deleted elsewhere"],
+)
+def test_what_a_lost_host_had_counts_no_more_after_an_older_registry_was_restored(monkeypatch, steps, host):
+    monkeypatch.setattr(histories, "ON_ENGINE", True)
+    assert histories.play(HOSTS, NAMES, [run("create"), *steps(host)]) is None
+
+
 def test_two_guests_are_found_where_hosts_exchange_what_they_know_without_their_lock(monkeypatch):
     exchange_unlocked(monkeypatch)
     found = (histories.play(HOSTS, NAMES, rivals(seed)) for seed in range(200))
@@ -158,3 +181,79 @@ SNAPSHOTS = [
 
 def test_a_disk_goes_back_to_its_snapshot_wherever_it_is_and_whoever_is_killed():
     assert histories.play(HOSTS, NAMES, [run("create"), *SNAPSHOTS]) is None
+
+
+MOUNTED, KEPT = 8, 5  # dice by which an increment goes there, and two backups are kept
+# Each playbook of a backup is killed at another change on a host, and run again, in a directory and on a backup host.
+BACKUPS = [
+    step
+    for number in range(12)
+    for step in (
+        run("backup", dice=MOUNTED, killed=(HOSTS + 2 + number % 4, number)),
+        run("backup", dice=MOUNTED),
+        run("backup", dice=KEPT, killed=(HOSTS + 2 + number % 4, number)),
+        run("backup", dice=KEPT),
+        run("backup", dice=MOUNTED),
+        run("restore", dice=(MOUNTED, KEPT)[number % 2], killed=(CALLS + HOSTS + number % 4, number)),
+        run("restore", dice=(MOUNTED, KEPT)[number % 2]),
+        run("image_from_instance", killed=(CALLS, number)),
+        run("image_from_instance"),
+        run("cold_migrate"),
+        run("confirm_resize"),
+        run("start"),
+    )
+]
+
+
+def test_a_backup_is_whole_or_none_and_comes_back_whoever_is_killed():
+    assert histories.play(HOSTS, NAMES, [run("create"), *BACKUPS]) is None
+
+
+def test_a_backup_that_goes_with_one_on_which_another_stands_is_found(monkeypatch):
+    def only_the_last(known, keep, keep_days, made):
+        return [each.id for each in known if keep and each.id != made]
+
+    monkeypatch.setattr(backups, "removable", only_the_last)
+    assert histories.play(HOSTS, NAMES, [run("create"), *BACKUPS]).startswith("H7 the newest whole backup")
+
+
+def test_a_clone_that_was_killed_at_any_change_is_made_by_the_next_run():
+    clones = [
+        step
+        for number in range(12)
+        for step in (
+            run("clone", ("web2",), number, killed=(CALLS + 1 + number % 3, number)),
+            run("clone", ("web2",), number),
+        )
+    ]
+    assert histories.play(HOSTS, ["web1", "web2"], [run("create"), *clones]) is None
+
+
+FOUND = ("old1",)
+# What is adopted is moved, changed and left again; each is killed at another change, and run again.
+ADOPTED = [
+    step
+    for number in range(6)
+    for step in (
+        Step("make_guest", host=number % HOSTS),
+        run("adopt", FOUND, killed=(2 * CALLS, number)),
+        run("adopt", FOUND),
+        run("live_migrate", FOUND, killed=(CALLS + number, number)),
+        run("live_migrate", FOUND),
+        run("resize", FOUND, killed=(CALLS + number, number)),
+        run("resize", FOUND),
+        run("revert_resize", FOUND),
+        run("backup", FOUND, dice=number),
+        run("snapshot", FOUND),
+        run("delete_snapshot", FOUND),
+        run("stop", FOUND),
+        run("leave", FOUND, killed=(CALLS, number)),
+        run("leave", FOUND),
+        run("adopt", FOUND),
+        run("delete", FOUND),
+    )
+]
+
+
+def test_a_guest_that_was_adopted_keeps_its_disk_wherever_it_goes_and_whoever_is_killed():
+    assert histories.play(HOSTS, NAMES, [run("create"), *ADOPTED]) is None

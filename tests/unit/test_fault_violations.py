@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +17,7 @@ import acknowledged  # noqa: E402
 import agreement  # noqa: E402
 import chain as chains  # noqa: E402
 import ends  # noqa: E402
+import found_guest  # noqa: E402
 import hosts  # noqa: E402
 import invariants  # noqa: E402
 import operations  # noqa: E402
@@ -63,6 +65,53 @@ def test_on_shared_storage_a_disk_may_be_seen_by_the_other_host_alone():
     views = {"kvm1": view("OWN", files=[]), "kvm2": view("IN")}
     assert invariants.a_disk_is_there(views, shared=True) is None
     assert invariants.a_disk_is_there(views).startswith("I3")
+
+
+def looked(watcher, *shown):
+    watcher.hosts = [
+        SimpleNamespace(name="kvm%d" % at, view=lambda each=each: each) for at, each in enumerate(shown, 1)
+    ]
+    return (watcher._look() or "").partition(" ")[0]
+
+
+def test_a_guest_that_libvirt_alone_made_may_run_and_has_no_disk_of_berths():
+    watcher = invariants.Watcher([])
+    assert looked(watcher, view(None, "running", files=[])) == "I1"
+    watcher.forget(found=UUID)
+    assert looked(watcher, view(None, "running", files=[])) == looked(watcher, view("OWN", "running", files=[])) == ""
+    assert looked(watcher, view("OUT", "running", files=[])) == "I1"
+
+
+def test_the_generation_of_each_instance_only_grows():
+    watcher = invariants.Watcher([])
+    clone = view("OWN")
+    clone.records["other"] = {**clone.records[UUID], "generation": [9, 9]}
+    assert looked(watcher, clone) == looked(watcher, view("OWN")) == ""
+    assert looked(watcher, view("OWN", generation=[1, 2])) == "I12"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "files", "defined", "violated"),
+    [
+        (False, [], True, None),
+        (False, [], False, "I9"),
+        (True, [], True, "I5"),
+        (False, ["root.qcow2"], True, "I5"),
+    ],
+)
+def test_what_is_left_of_an_instance_that_became_a_guest_again_is_seen(recorded, files, defined, violated):
+    there = View(
+        up=True,
+        records={found_guest.UUID: {"role": "OWN"}} if recorded else {},
+        files=["%s/%s" % (found_guest.UUID, name) for name in files],
+        defined=[found_guest.UUID] if defined else [],
+    )
+    said = None
+    try:
+        found_guest.check_left({"kvm1": there, "kvm2": View(up=True)}, "kvm1")
+    except invariants.Violation as violation:
+        said = str(violation).partition(" ")[0]
+    assert said == violated
 
 
 @pytest.mark.parametrize(("holder", "violated"), [(UUID, None), ("another", "I13"), (None, "I13")])

@@ -32,6 +32,13 @@ def test_what_is_one_step_in_all_is_hit_once_by_each_kind_on_its_host():
     assert operations.described(faults[0], legs) == "Stop the instance, on the source, step act"
 
 
+def test_a_backup_on_a_backup_host_is_hit_at_several_moments_on_both_hosts():
+    legs = [{"number": 1, "label": "Back up", "changed": True, "seconds": 10.0, "took": {"act": 10.0}}]
+    faults = operations.faults_of("backup_away", legs)
+    assert len(faults) == len(operations.KINDS) * len(operations.MOMENTS_OF_ORDER)
+    assert operations.Fault("backup_away", "crash-destination", 1, "act", 9000) in faults
+
+
 def test_only_the_operations_that_are_asked_for_are_learned():
     assert run.may_begin_so("reboot", ["reboot:crash"]) and run.may_begin_so("reboot_hard", ["reboot"])
     assert not run.may_begin_so("stop", ["start:"]) and run.may_begin_so("stop", [])

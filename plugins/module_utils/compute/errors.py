@@ -99,6 +99,10 @@ class DisksNotHere(BerthError):
     retryable = True
 
 
+class CopyNotOutdated(BerthError):
+    """Another host owns the instance with a later record, and nothing proves that the disks here are outdated. They were kept."""
+
+
 class DisksUnfit(BerthError):
     """The disks to take over are not those that the inventory describes, or a move of them is unfinished."""
 

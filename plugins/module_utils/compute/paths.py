@@ -196,12 +196,12 @@ def remove(path):
     return True
 
 
-# With a backup's id: its directory until it is whole, and the bitmap of what is written afterwards.
+# Of a backup: its directory until it is whole, and the bitmap of what is written afterwards.
 PARTIAL, BITMAP = ".partial-", "berth-backup-"
 
 
-def bitmap_of(backup_id):
-    return BITMAP + backup_id
+def bitmap_of(mark):
+    return BITMAP + mark
 
 
 # The names of the files that a move writes beside a disk until it has ended.

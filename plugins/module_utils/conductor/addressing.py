@@ -149,6 +149,8 @@ def choose_again(instance: Instance, held: Index, kept: Index) -> bool:
     ``held``: who has which address by the hosts' records; ``kept``: what else is not given out, see reserved().
     """
     instance["choices"] = instance.get("choices", 0) + 1
+    if instance.get("take_over"):
+        return False
     if instance["choices"] > MOST_CHOICES:
         return False
     try:
@@ -197,7 +199,7 @@ def _keep(instance: Instance, held: Index) -> None:
 def _choose(instance: Instance, held: Index) -> None:
     chosen: Set[str] = set()
     for at, nic in enumerate(instance["spec"].get("networks") or ()):
-        if nic.get("pool"):
+        if nic.get("pool") and not instance.get("take_over"):  # what is taken over keeps what it has
             taken = _others(instance, nic, held) | chosen
             claimed = (candidate for candidate in _had(instance, nic, held) if has(nic["pool"], candidate))
             address = next((candidate for candidate in claimed if candidate not in taken), None)

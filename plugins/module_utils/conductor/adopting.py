@@ -37,9 +37,10 @@ class Guest(NamedTuple):
 
 def uuid_of_adopted(fleet: Fleet, name: str, project: str) -> Optional[str]:
     """The uuid of the instance that was adopted by that name, if each host that has it says so."""
-    for uuid, places in fleet.places.items():
+    for uuid in fleet.places.adopted_as(name):
         if all(
-            place.get("adopted") == name and (place["project_id"] or DEFAULT_PROJECT) == project for place in places
+            place.get("adopted") == name and (place["project_id"] or DEFAULT_PROJECT) == project
+            for place in fleet.places[uuid]
         ):
             return uuid
     return None

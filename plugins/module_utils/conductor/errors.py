@@ -20,7 +20,7 @@ class AddressesUnknown(BerthError):
 
 
 class ClaimConflict(BerthError):
-    """Another run is creating the same instance and has priority."""
+    """Another run is creating the same instance, or has begun or ended a move of it, and has priority."""
 
 
 class InstanceUnknown(BerthError):
@@ -71,6 +71,14 @@ class DomainWithoutRecord(BerthError):
 
 class DisksOwnerUnknown(BerthError):
     """No host remembers which host had the instance to take over, so the owner of its disks is unknown."""
+
+
+class DisksDiffer(BerthError):
+    """Hosts see different files beside the disks of an instance that is to be taken over: they do not see the same storage."""
+
+
+class DisksNotShared(BerthError):
+    """The lost host had the disks of the instance on storage that no other host sees, so it cannot be taken over."""
 
 
 class DuplicateInstance(BerthError):

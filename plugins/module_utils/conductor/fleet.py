@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Set, Tuple, TypedDict, cast
+from typing import Any, Callable, Collection, Dict, Iterator, List, Mapping, Optional, Set, Tuple, TypedDict, cast
 
 from ..model import host_hints, state_hints
 from ..model.errors import BerthError
 from ..model.messages import Document, Note
-from . import host_identity, miscounting, silence
+from . import garbage, host_identity, miscounting, silence
 from .notes import Answers, Notes, called, put_together
 
 # The fields of an instance in the host's document that a place copies.
@@ -71,6 +71,44 @@ class Place(TypedDict):
     adopted: Optional[str]  # the name of an instance that was a guest before: its uuid does not follow from it
     flavor: Optional[str]
     content: Document  # the flavor as it was when the instance got it
+
+
+class Places(Mapping[str, List[Place]]):
+    """Instance uuid -> where it is: a place for each host that has a record of it. It is made when somebody asks for it: a run over
+    a large fleet asks for few."""
+
+    def __init__(self, documents: Mapping[str, Document]) -> None:
+        self._made: Dict[str, List[Place]] = {}
+        self._records: Dict[str, List[Tuple[str, Document]]] = {}
+        for host, document in documents.items():
+            for instance in document["instances"]:
+                if not instance.get("foreign"):
+                    self._records.setdefault(instance["uuid"], []).append((host, instance))
+
+    def __getitem__(self, uuid: str) -> List[Place]:
+        if uuid not in self._made:
+            self._made[uuid] = [_place(*record) for record in self._records[uuid]]
+        return self._made[uuid]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def adopted_as(self, name: str) -> List[str]:
+        """The uuids of the instances that a host says were adopted by that name."""
+        return [
+            uuid
+            for uuid, records in self._records.items()
+            if any(each.get("adopted") == name for _host, each in records)
+        ]
+
+
+def _place(host: str, instance: Document) -> Place:
+    flavor = instance.get("flavor") or {}
+    found = {key: instance.get(key) for key in PLACE}
+    return cast(Place, {"host": host, **found, "flavor": flavor.get("name"), "content": flavor})
 
 
 class Stray(TypedDict):
@@ -147,17 +185,8 @@ class Fleet:
         return {uuid: (host, why) for host, found in told for uuid, why in found.items()}
 
     @functools.cached_property
-    def places(self) -> Dict[str, List[Place]]:
-        """Instance uuid -> where it is: a place for each host that has a record of it."""
-        places: Dict[str, List[Place]] = {}
-        for host, document in self.documents.items():
-            for instance in document["instances"]:
-                if not instance.get("foreign"):
-                    found = {key: instance.get(key) for key in PLACE}
-                    flavor = instance.get("flavor") or {}
-                    place = cast(Place, {"host": host, **found, "flavor": flavor.get("name"), "content": flavor})
-                    places.setdefault(instance["uuid"], []).append(place)
-        return places
+    def places(self) -> Places:
+        return Places(self.documents)
 
     def unprepared(self) -> Dict[str, str]:
         """The hosts that answer but were never prepared, and what to do about it."""
@@ -183,6 +212,7 @@ class Fleet:
         )
 
 
+@garbage.put_off()
 def read_fleet(reports: Dict[str, Report], check: Callable[[Any], Document]) -> Fleet:
     """``reports`` are by inventory name. A document that breaks the schema becomes a verdict, not an error; so does a
     state directory whose host itself says that its records do not count."""

@@ -94,6 +94,11 @@ def _hosts(answers: Answers) -> Iterator[Document]:
                 for resource, inventory in host.inventories.items()
             },
             "cells": [_cell(cell, document) for cell in (document.get("numa_topology") or {}).get("cells") or ()],
+            "load": next((each["value"] for each in document.get("metrics") or () if each["name"] == "load.1"), None),
+            "pools": {
+                pool: {"used_gb": told["capacity_gb"] - told["free_gb"], "capacity_gb": told["capacity_gb"]}
+                for pool, told in sorted((document.get("pools") or {}).items())
+            },
         }
 
 
@@ -108,6 +113,8 @@ def _silent(answers: Answers) -> Iterator[Document]:
             "domains": None,
             "resources": {},
             "cells": [],
+            "load": None,
+            "pools": {},
         }
 
 

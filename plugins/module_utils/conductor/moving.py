@@ -9,7 +9,7 @@ Pure: takes the fleet's documents and the hosts' views, returns a move for each 
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, List, Optional, TypedDict
+from typing import Any, Callable, Dict, Iterable, List, Optional, TypedDict
 
 from ..model import adopted_move, hints, lifecycle, vm_states
 from ..model import migration as names
@@ -69,6 +69,8 @@ class PlannedMove(TypedDict, total=False):
     id: str
     source_host: Side
     look: List[str]  # the hosts that are read again after the claim
+    machines: Dict[str, str]  # the uuids of source and destination
+    version: int  # of what the registry had of it
     when_due: bool
     again: bool  # of the second plan of a run
     goes_with: List[str]  # uuids of the members of its affinity group that a plan moves from and to the same hosts

@@ -101,9 +101,9 @@ def after_the_claims(quotas: Mapping[str, Amounts]) -> OverQuota:
 
 def request_of(name: str, instance: Instance, members: Callable[[Document], int]) -> Request:
     spec = instance["spec"]
-    needs = _of_flavor(spec["flavor"])
+    needs = of_flavors(spec["flavor"])
     if "old_flavor" in instance:  # it joins no group, and its volumes stay as they are
-        old = _of_flavor(instance["old_flavor"])
+        old = of_flavors(instance["old_flavor"])
         unasked = frozenset(part for part in needs if needs[part] <= old[part])
         return Request(name, instance["project"], needs, unasked=unasked)
     new = sum(bool(entry.get("new")) for entry in spec.get("volumes") or ())
@@ -114,8 +114,9 @@ def request_of(name: str, instance: Instance, members: Callable[[Document], int]
     return Request(name, instance["project"], needs, group, members(spec) if group else 0)
 
 
-def _of_flavor(flavor: Document) -> Dict[str, int]:
-    return {"cores": flavor["vcpus"], "ram": flavor["memory_mb"]}
+def of_flavors(*flavors: Mapping[str, Any]) -> Dict[str, int]:
+    """What instances of these flavors use together."""
+    return {part: sum(flavor[of] for flavor in flavors) for part, of in (("cores", "vcpus"), ("ram", "memory_mb"))}
 
 
 def _taken(instance: Instance) -> Dict[str, int]:

@@ -1,18 +1,21 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which instances a recovery asks their hosts about. Each host decides by its record whether it starts the guest."""
+"""Which instances a recovery asks their hosts about. Each host decides by its record whether it starts the guest.
+
+A host that is back may have what others have taken over from it. It removes that if the disks prove it: see outdated().
+"""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
-from ..model.lifecycle import ACTIVE, ALIVE, OWN, PAUSED
+from ..model.lifecycle import ACTIVE, ALIVE, OWN, PAUSED, SETTING_ASIDE
 from ..model.vm_states import VM_STATES
 from .closing_table import left_off
 from .errors import InstanceMoving
-from .fleet import Fleet
-from .locate import locate_to_run
+from .fleet import Fleet, Place
+from .locate import generation_of, locate_to_run
 
 
 def to_recover(fleet: Fleet, name: str, uuid: str, lost_hosts: List[str]) -> Dict[str, Any]:
@@ -21,6 +24,12 @@ def to_recover(fleet: Fleet, name: str, uuid: str, lost_hosts: List[str]) -> Dic
     Raises what a start raises, also for an instance that may be on a silent host. An instance in a move is not a failure: whoever
     ends the move starts it.
     """
+    copies = outdated(fleet.places.get(uuid, ()))
+    if copies:
+        stays = copies.pop()
+        told = {"owner": fleet.documents[stays["host"]]["uuid"], "generation": stays["generation"]}
+        left = [each["host"] for each in copies]
+        return {"hosts": left, "skipped": None, "stays": stays["host"], "outdated": left, **told}
     try:
         hosts = locate_to_run(fleet, name, uuid, lost_hosts)
     except InstanceMoving as error:
@@ -32,3 +41,14 @@ def to_recover(fleet: Fleet, name: str, uuid: str, lost_hosts: List[str]) -> Dic
     if state in PAUSED and meant and meant.recovered:
         return {"hosts": [], "skipped": left_off(name, state, meant.back)}
     return {"hosts": hosts[-1:] if meant and meant.recovered and state not in ALIVE else [], "skipped": None}
+
+
+def outdated(places: Sequence[Place]) -> List[Place]:
+    """The places of an instance that several hosts own at rest, each in an epoch of its own, the latest last; [] if that is not so.
+    Whether the latest has taken over the disks of the others, only these know."""
+    owners = sorted((place for place in places if place["role"] == OWN), key=lambda place: generation_of([place]))
+    epochs = {generation_of([place])[0] for place in owners}
+    at_rest = all(place["phase"] in (ACTIVE, SETTING_ASIDE) for place in owners[:-1])
+    if len(owners) < 2 or len(owners) < len(places) or len(epochs) < len(owners):
+        return []
+    return owners if at_rest and owners[-1]["phase"] == ACTIVE else []

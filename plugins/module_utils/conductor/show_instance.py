@@ -49,8 +49,9 @@ def outcome(name: str, held: Held) -> Outcome:
     return Outcome(name, state, host, instance.get("flavor") or "", address, "; ".join(map(str, why)))
 
 
-def lines(name: str, held: Held, problem: Optional[str], most: int) -> List[str]:
-    """All details, with the last ``most`` events. ``problem``: why no playbook would act on the instance."""
+def lines(name: str, held: Held, problem: Optional[str], most: int, live: Optional[str] = None) -> List[str]:
+    """All details, with the last ``most`` events. ``problem``: why no playbook would act on the instance; ``live``: whether it
+    would move live, or why not."""
     host, instance = owner(held)
     parts = {
         "state": "%s, guest %s" % (instance.get("vm_state") or instance.get("phase"), instance.get("state")),
@@ -70,6 +71,7 @@ def lines(name: str, held: Held, problem: Optional[str], most: int) -> List[str]
         "console": instance.get("console_log"),
         "locked": instance.get("locked") and "by %s" % instance["locked"],
         "move": _move(instance.get("migration")),
+        "live": live,
         "problem": problem,
     }
     columns = [(key, value) for key, value in parts.items() if value]

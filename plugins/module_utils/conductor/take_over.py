@@ -4,23 +4,26 @@
 """Which instances of a host that is switched off for good other hosts may take over, as its disks are on shared
 storage.
 
-It is a create in everything but the disks. The owner file beside the disks says whose they are; the new host checks it.
+It is a create in everything but the disks. The owner file beside the disks says whose they are; the new host checks it. What else
+only the lost host knew, the volumes and the addresses out of pools, lies beside the disks, too: compute/disk/attached.py.
 """
 
 from __future__ import annotations
 
-from typing import Collection, Dict, Optional
+from typing import Collection, Dict, List, Mapping, Optional, Tuple
 
-from ..model import copy_hints, volumes
+from ..model import copy_hints, nics, volumes
 from ..model.errors import BerthError, InvalidInput
 from ..model.identity import is_uuid
-from . import silence
-from .errors import DisksOwnerUnknown, HostNotLost
+from ..model.messages import Document
+from . import addressing, silence
+from .errors import DisksDiffer, DisksNotShared, DisksOwnerUnknown, HostNotLost
 from .fleet import Fleet
 from .locate import check_none_silent
 from .plan import CLAIMING, Instance, fail
 
 LOST, DISKS_OF = "berth_lost_hosts", "berth_disks_of"
+Seen = Mapping[str, List[Tuple[str, Document]]]  # uuid -> (host, what it sees beside the disks {owner, volumes, nics})
 
 
 def check_lost(lost: Collection[str], fleet: Fleet, disks_of: Optional[str]) -> None:
@@ -42,9 +45,17 @@ def check_disks_of(disks_of: Optional[str], fleet: Fleet) -> None:
         raise InvalidInput(DISKS_OF, disks_of, "the uuid of a host that is switched off for good")
 
 
-def mark(instances: Dict[str, Instance], fleet: Fleet, lost: Collection[str], disks_of: Optional[str]) -> None:
+def mark(
+    instances: Dict[str, Instance],
+    fleet: Fleet,
+    lost: Collection[str],
+    disks_of: Optional[str],
+    seen: Seen,
+    backups: Mapping[str, str],
+) -> None:
     """Set the owner of the disks for each instance that no host has any more, also if a killed run had claimed room for
-    it. Fail what cannot be taken over."""
+    it, and give its request the volumes and addresses that it had. Fail what cannot be taken over. ``backups``: uuid -> what is told of
+    the backups of each whose disks no host sees."""
     check_disks_of(disks_of, fleet)
     check_lost(lost, fleet, disks_of)
     answers = fleet.answers(lost)
@@ -63,11 +74,63 @@ def mark(instances: Dict[str, Instance], fleet: Fleet, lost: Collection[str], di
             message = "no host remembers that %s was on %s" % (instance["name"], " or ".join(sorted(lost)))
             fail(instance, DisksOwnerUnknown(message, hint=copy_hints.name_owner_of_disks(instance["uuid"])))
             continue
+        if instance["uuid"] in backups and instance.get("state") is None:
+            text = "the disks of %s were on %s, and no host that answers sees them. %s"
+            hosts = " or ".join(sorted(lost))
+            hint = copy_hints.mount_or_give_up(instance["name"], ",".join(sorted(lost)))
+            fail(instance, DisksNotShared(text % (instance["name"], hosts, backups[instance["uuid"]]), hint=hint))
+            continue
+        try:
+            _as_it_was(instance, _kept(instance, source, seen.get(instance["uuid"], ())))
+            instance["take_over"] = source
+        except BerthError as error:
+            fail(instance, error)
+
+
+def _kept(instance: Instance, source: str, seen: Collection[Tuple[str, Document]]) -> Optional[Document]:
+    """What lies beside its disks: {volumes, nics}; None if nothing does. Raise DisksDiffer unless all who see them see the same."""
+    found = {
+        host: {part: told[part] for part in ("volumes", "nics")}
+        for host, told in sorted(seen, key=lambda pair: pair[0])
+        if told["owner"] == source and "volumes" in told and "nics" in told
+    }
+    for host, told in found.items():
+        first = next(iter(found))
+        if told != found[first]:
+            raise DisksDiffer(
+                "%s and %s see different files beside the disks of %s" % (first, host, instance["name"]),
+                hint=copy_hints.mount_the_same(first, host),
+            )
+    return next(iter(found.values()), None)
+
+
+def _as_it_was(instance: Instance, kept: Optional[Document]) -> None:
+    """Give the request what the lost host knew. Raise InvalidInput if that is kept nowhere, as for what an earlier version has
+    started last, and the instance has such parts by the inventory."""
+    if kept is None:
         unknown = _what_only_the_lost_host_knew(instance)
         if unknown:
-            fail(instance, unknown)
-        else:
-            instance["take_over"] = source
+            raise unknown
+        return
+    spec, name = instance["spec"], instance["name"]
+    boots, booted = volumes.boots_from(spec), volumes.boots_from(kept)
+    if boots != booted:
+        rule = "%s, from which it boots" % ("volume %s" % booted if booted else "no volume with boot_index 0")
+        raise InvalidInput("berth_volumes", boots, rule, hint=copy_hints.describe_what_it_has(name))
+    if kept["volumes"]:
+        spec["volumes"] = [{**entry, "new": True} for entry in kept["volumes"]]  # their records are written anew
+    else:
+        spec.pop("volumes", None)
+    had = addressing.of_nics(kept["nics"])
+    for nic in spec["networks"]:
+        own = had.get(nics.mac(nic["mac"]), ()) if nic.get("pool") else ()
+        address = next((each for _entry, each in addressing.on_network(nic, own)), None)
+        if nic.get("pool") and address is None:
+            raise InvalidInput(
+                "berth_networks", nic["network"], "the networks that it had", hint=copy_hints.describe_what_it_has(name)
+            )
+        if address:
+            nic["address"] = "%s/%d" % (address, nic["prefixlen"])
 
 
 def _what_only_the_lost_host_knew(instance: Instance) -> Optional[InvalidInput]:

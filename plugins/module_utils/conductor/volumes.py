@@ -65,6 +65,9 @@ def settle(instances: Mapping[str, Instance], fleet: Fleet, lost_hosts: Collecti
 
 def _settle(instance: Instance, fleet: Fleet, lost_hosts: Collection[str]) -> None:
     spec, hosts, taken_gb = instance["spec"], {}, []
+    if instance.get("take_over"):
+        _check_nobody_has(instance, fleet)
+        return
     for entry, requested in zip(volumes.of(spec), spec["volumes"]):
         found = the_only(fleet, instance["name"], instance["uuid"], entry, lost_hosts)
         if found is None:
@@ -83,6 +86,15 @@ def _settle(instance: Instance, fleet: Fleet, lost_hosts: Collection[str]) -> No
         raise VolumeElsewhere("the volumes of %s are on more than one host: %s" % (instance["name"], places))
     if hosts:
         _go_to(instance, *next(iter(hosts.items())))
+
+
+def _check_nobody_has(instance: Instance, fleet: Fleet) -> None:
+    """Its volumes come from the lost host, as is kept beside its disks. Raise VolumeElsewhere if another one has one by now; a claim
+    of it for this instance was left by a run that was killed."""
+    for entry in volumes.of(instance["spec"]):
+        for host, told in find(fleet, entry["uuid"]):
+            if not (_is_begun(told) and _is_of(told, instance["uuid"])):
+                raise VolumeElsewhere("volume %s of %s is on %s by now" % (entry["name"], instance["name"], host))
 
 
 def _go_to(instance: Instance, volume: str, host: str) -> None:
@@ -281,7 +293,8 @@ def check_claims(
             if not entry.get("new"):
                 continue
             try:
-                check_claim(entry, host_of(instance), scans, silent, lost_hosts)
+                may_have = {} if instance.get("take_over") else silent
+                check_claim(entry, host_of(instance), scans, may_have, lost_hosts)
             except BerthError as error:
                 withdraw_claim(plan, instance)
                 fail(instance, error)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Dict, List, Mapping, Optional, Tuple, cast
+from typing import Any, Dict, List, Mapping, Optional, Set, Tuple, cast
 
 from ..model.messages import Document, View
 from ..model.migration import SAID
@@ -40,7 +40,8 @@ class Candidate:
 @dataclass(frozen=True)
 class Move:
     """One move as it was planned, see moving.py. ``id`` is the plan's own, ``source`` and ``destination`` are inventory
-    names; ``look``: the hosts that are read again after the claim; ``goes_with``: uuids of the members of its affinity group that
+    names, ``machines``: of these to their uuids; ``version``: of what the registry had of the instance; ``look``: the hosts that
+    are read again after the claim; ``goes_with``: uuids of the members of its affinity group that
     leave its source with it; ``again``: the run has looked a second time."""
 
     id: str
@@ -56,6 +57,8 @@ class Move:
     source_host: Optional[Mapping[str, Any]] = None
     candidates: Tuple[Candidate, ...] = ()
     look: Tuple[str, ...] = ()
+    machines: Mapping[str, str] = field(default_factory=dict)
+    version: int = 0
     goes_with: Tuple[str, ...] = ()
     when_due: bool = False
     settles: bool = False
@@ -80,16 +83,18 @@ class Move:
 class Walk:
     """How far a move has come in this run: with this ``candidate``, in this ``sequence``.
 
-    ``said``: the last view of each side; ``last``: of the host that answered last; ``taken``: this run has taken the move
-    up; ``failure``: why the move is given up, ``error``: the last error of a host; ``attempts``: the hosts that were tried
-    without success; ``changed``: anything was, in this run; ``prepared``: room is claimed, and it ends there;
-    ``met_end``: the move had ended before this run took it up, so the run looks again; ``away``: see downtime.py."""
+    ``said``: the last view of each side, ``unsure``: the sides that may have done more since; ``last``: of the host that
+    answered last; ``taken``: this run has taken the move up; ``failure``: why the move is given up, ``error``: the last error
+    of a host; ``attempts``: the hosts that were tried without success; ``changed``: anything was, in this run; ``prepared``:
+    room is claimed, and it ends there; ``met_end``: the move had ended before this run took it up, so the run looks again;
+    ``away``: see downtime.py."""
 
     move: Move
     candidate: Optional[Candidate] = None
     sequence: str = ""
     token: Token = Token(None)
     said: Dict[str, View] = field(default_factory=dict)
+    unsure: Set[str] = field(default_factory=set)
     last: View = field(default_factory=View)
     taken: bool = False
     gives_up: bool = False
@@ -106,10 +111,16 @@ class Walk:
         self.candidate, self.sequence, self.taken = candidate, self.move.sequence, False
         self.gives_up, self.failure = False, None
         self.token = Token(candidate.op) if candidate else self.move.token
-        self.said = {side: self.move.views[side] for side in (SOURCE, DESTINATION)}
+        self.said, self.unsure = {side: self.move.views[side] for side in (SOURCE, DESTINATION)}, set()
 
     def destination(self) -> str:
         return self.candidate.host if self.candidate else self.move.destination
+
+    def machine(self, side: str) -> Optional[str]:
+        """The uuid of the host of this side."""
+        if side == DESTINATION and self.candidate:
+            return str(self.candidate.destination["uuid"])
+        return self.move.machines.get(self.move.source if side == SOURCE else self.move.destination)
 
     def host_of(self, leg: Leg) -> str:
         return self.move.source if leg.side == SOURCE else self.destination()
@@ -133,6 +144,7 @@ class Walk:
         view: View = answer["move"]
         kept = {name: said for name, said in self.said[leg.side].items() if name in SAID}
         self.said[leg.side] = cast(View, {**kept, **view})
+        self.unsure.discard(leg.side)
         self.last, self.changed = view, self.changed or bool(answer["changed"])
         if leg.takes_token:
             self.token, self.taken = Token(**answer["token"]), bool(answer["changed"])

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whether a silent host is to be evacuated without a person: one pass of a watch, which runs again and again.
 
-A host is down while the controller cannot reach it and no other host can. What is kept between two passes is only since when:
-{at, down: {host: seconds since 1970}}. It starts anew after a pause in which nobody looked.
+A host is down while the controller cannot reach it and no other host can. What is kept between two passes is only since when,
+and which of them were evacuated: {at, down: {host: seconds since 1970}, evacuated: [host]}. It starts anew after a pause in which
+nobody looked. A host that was evacuated is done with until it answers: it counts for no limit.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class Verdict:
     evacuate: List[str] = dataclasses.field(default_factory=list)
     told: Dict[str, str] = dataclasses.field(default_factory=dict)
     waits: Dict[str, int] = dataclasses.field(default_factory=dict)
+    done: List[str] = dataclasses.field(default_factory=list)
     cut_off: bool = False
 
 
@@ -63,9 +65,11 @@ def judge(
     last pass; ``now``: seconds since 1970, by the controller's clock."""
     before = kept["down"] if 0 <= now - kept["at"] < max(limits.seconds, SOON) else {}
     since = {host: min(before.get(host, now), now) for host in sorted(down)}
-    found = Verdict({"at": now, "down": since}, cut_off=silent * 100 > limits.share * hosts)
-    due = [host for host in since if now - since[host] >= limits.seconds]
-    found.waits = {host: int(now - since[host]) for host in since if host not in due}
+    done = [host for host in kept["evacuated"] if host in before and host in since]
+    cut_off = (silent - len(done)) * 100 > limits.share * (hosts - len(done))
+    found = Verdict({"at": now, "down": since, "evacuated": done}, done=done, cut_off=cut_off)
+    due = [host for host in since if host not in done and now - since[host] >= limits.seconds]
+    found.waits = {host: int(now - since[host]) for host in since if host not in (*due, *done)}
     wanted = [host for host in due if policies[host] == EVACUATE]
     for host in due:
         if policies[host] == TELL:
@@ -74,3 +78,8 @@ def judge(
             found.told[host] = "%d hosts are down, and at most %d are evacuated" % (len(wanted), limits.most)
     found.evacuate = [] if found.cut_off else [host for host in wanted if host not in found.told]
     return found
+
+
+def evacuated(kept: Mapping[str, Any], hosts: Collection[str]) -> Dict[str, Any]:
+    """What the next pass finds once the evacuation of the hosts has come to its end."""
+    return {**kept, "evacuated": sorted({*kept["evacuated"], *hosts})}

@@ -114,6 +114,8 @@ def _searched(fleet: Fleet, goal: Goal, empty: Empty, best: _Found, effort: floa
     """(the best that was found, whether it is proven, the proof in words)."""
     reach = _reach(fleet, goal, empty)
     state = State(fleet)
+    if reach.complete and not _one_moves(state, reach):
+        return best, True, "proven: no instance can move first, as no host takes any of those that may move"
     known = terms(fleet, empty, reach.movers, reach.targets, goal.closed)
     cuts: List[propose.Cut] = []
     for number in range(MOST_ROUNDS):
@@ -132,6 +134,17 @@ def _searched(fleet: Fleet, goal: Goal, empty: Empty, best: _Found, effort: floa
         moves = {uuid: host for wave in proposal.waves for uuid, host in wave.items()}
         cuts.append(frozenset((uuid, moves[uuid]) for uuid in done.refused))
     return best, False, "not proven: placement refused %d of the solver's proposals" % len(cuts)
+
+
+def _one_moves(state: State, reach: _Reach) -> bool:
+    """Whether a plan has anything to begin with: the first instance to enter a host counts on both, whatever comes after it."""
+    for uuid in reach.movers:
+        group = state.fleet.instances[uuid].goes_with
+        host, _why = state.enter(uuid, reach.targets, state.members[group] if group else ())
+        if host is not None:
+            state.withdraw([uuid])
+            return True
+    return False
 
 
 def _in_another_order(

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import Collection, Dict, List, NamedTuple, Sequence, Tuple
+import math
+from typing import Collection, Dict, Iterable, List, NamedTuple, Sequence, Tuple
 
+from ..model.errors import BerthError
 from ..model.messages import Document
+from ..placement.request import flavor_snapshot
 from . import one_by_one, propose
 from .order import ordered
 from .state import AFFINITY, Fleet, State, refusal
@@ -28,9 +31,30 @@ class Capacity:
     limited: Dict[str, str]
 
 
-def capacity(fleet: Fleet, request: Document, kept_free: int = 0, gone: Sequence[str] = ()) -> Capacity:
+def one_more(flavor: Document) -> Document:
+    """The request of an instance of which nothing but its flavor matters."""
+    name = "%s %s" % (NEW, flavor["name"])
+    return {"uuid": name, "name": name, "flavor": flavor_snapshot(flavor), "image": {}, "group": None}
+
+
+def of_flavors(
+    fleet: Fleet, flavors: Iterable[Document], kept_free: int = 0, gone: Sequence[str] = (), most: float = math.inf
+) -> Dict[str, Capacity]:
+    """flavor -> how many more of it fit, were they the only ones."""
+    found = {}
+    for flavor in flavors:
+        try:
+            found[flavor["name"]] = capacity(fleet, one_more(flavor), kept_free, gone, most)
+        except BerthError as error:  # of a flavor that no instance can have
+            found[flavor["name"]] = Capacity(0, dict.fromkeys(fleet.documents, 0), {"every host": str(error)})
+    return found
+
+
+def capacity(
+    fleet: Fleet, request: Document, kept_free: int = 0, gone: Sequence[str] = (), most: float = math.inf
+) -> Capacity:
     """How many more instances of ``request`` fit. ``kept_free``: so many hosts, those that could take most, stay free. ``gone``:
-    hosts that are not there any more, whose instances the others have taken first."""
+    hosts that are not there any more, whose instances the others have taken first. ``most``: of each host no more are counted."""
     state, found = State(fleet, gone), Capacity(0, {}, {})
     if gone:
         one_by_one.placed(state, Empty(fleet), _of(fleet, gone), list(state.hosts))
@@ -42,17 +66,19 @@ def capacity(fleet: Fleet, request: Document, kept_free: int = 0, gone: Sequence
         return Capacity(0, dict.fromkeys(state.hosts, 0), dict.fromkeys(state.hosts, why))
     members = set(state.members.get(key, ()))
     for host in state.hosts:
-        number, why = _more_on(state, host, request, members, where)
+        number, why = _more_on(state, host, request, members, where, most)
         found.of_host[host], found.limited[host] = number, why
     counts = sorted(found.of_host.values())[: len(found.of_host) - kept_free]
     together = max(counts, default=0) if group and group["policy"] == AFFINITY else sum(counts)
     return dataclasses.replace(found, count=together)
 
 
-def _more_on(state: State, host: str, request: Document, members: set[str], where: set[str]) -> Tuple[int, str]:
+def _more_on(
+    state: State, host: str, request: Document, members: set[str], where: set[str], most: float
+) -> Tuple[int, str]:
     """(how many more fit on the host, why not one more). The host counts them afterwards."""
     here, number, members, where = state.hosts[host], 0, set(members), set(where)
-    while True:
+    while number < most:
         uuid = "%s %d" % (NEW, number)
         spec = state.scheduler.spec({**request, "uuid": uuid, "instance_uuids": [uuid]})
         if spec.instance_group:
@@ -64,6 +90,7 @@ def _more_on(state: State, host: str, request: Document, members: set[str], wher
         where.add(host)
         here.num_io_ops -= 1
         number += 1
+    return number, ""
 
 
 class Survival(NamedTuple):

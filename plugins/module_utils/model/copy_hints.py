@@ -134,6 +134,14 @@ def name_owner_of_disks(uuid: str) -> str:
     )
 
 
+def mount_the_same(one: str, other: str) -> str:
+    """Two hosts see different disks of one instance of a lost host."""
+    return "Mount the storage of the lost host on both %s and %s, or on one of them alone, and run the same again" % (
+        one,
+        other,
+    )
+
+
 def find_its_address(uuid: str) -> str:
     """The lost host knew which address of a pool the instance has; the instance's seed contains it too."""
     return (

@@ -12,7 +12,7 @@ a HostDocumentInvalid that names field and host. Sizes are limited before anythi
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from . import guest_settings, volumes
 from .cpu_list import MAX_CPU
@@ -55,11 +55,19 @@ class HostDocumentInvalid(BerthError):
     retryable = True
 
 
+class Checked(NamedTuple):
+    """One that check() has returned, and nobody has changed since. No host can send one."""
+
+    document: Document
+
+
 def check(document: Any, host: Optional[str] = None, uuid: Optional[str] = None) -> Document:
     """The cleaned document. ``host``: the inventory name, for the error; ``uuid``: the one it must have, if known.
 
     Raises HostDocumentInvalid.
     """
+    if isinstance(document, Checked):
+        return document.document
     try:
         return shape(document, uuid)
     except Fault as fault:

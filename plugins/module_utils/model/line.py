@@ -33,9 +33,9 @@ def described(document: Document) -> str:
     text = "%d failed build%s" % (count, "" if count == 1 else "s")
     if age is None:
         return text
-    return "%s, %s%s ago" % (text, "" if count == 1 else "the last ", _age(age))
+    return "%s, %s%s ago" % (text, "" if count == 1 else "the last ", age(age))
 
 
-def _age(seconds: int) -> str:
+def age(seconds: int) -> str:
     minutes = max(1, seconds // 60)
     return "%d min" % minutes if minutes < 120 else "%d h" % (minutes // 60)

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, TypedDict, Union
 Document = Dict[str, Any]  # an object of JSON
 
 # What a host is asked beside its facts.
-BESIDE_FACTS = ("digests", "looks", "moves", "addresses", "checkup", "fix", "domains")
+BESIDE_FACTS = ("digests", "looks", "moves", "addresses", "checkup", "fix", "domains", "attached")
 
 
 class Side(TypedDict):

@@ -133,7 +133,7 @@ def _untyped(failure: Reply) -> Reply:
 _OF_MANY = {
     "build_instances": ("builds",),
     "claim": ("results",),
-    "host_facts": ("looks", "moves"),
+    "host_facts": ("looks", "moves", "attached"),
     "instance_info": ("instances", "foreign"),
     "rescan": ("instances",),
     "volume_info": ("volumes", "deleted"),
@@ -171,6 +171,8 @@ def _check_answers(module: str, reply: Reply, arguments: Mapping[str, Any]) -> N
     for at, look in enumerate(reply.get("looks") or ()):
         if look["instance"]["uuid"] != look["uuid"]:
             raise Fault(look["instance"]["uuid"], "the uuid of the instance", "uuid", "instance", at, "looks")
+    if module == "host_facts":
+        _check_asked(reply.get("attached") or (), set(arguments.get("about") or ()), "attached")
     if not set(reply.get("notes") or ()) <= set(arguments.get("about") or ()):
         raise Fault(sorted(reply["notes"]), "the instances that were asked about", "notes")
 

@@ -19,7 +19,7 @@ from .identity import instance_uuid
 from .lifecycle import ROLES
 from .messages import Document, View
 from .migration import KINDS
-from .request_shape import boot_file, request, scalar
+from .request_shape import boot_file, request, scalar, volume
 from .shape import (
     Check,
     Fault,
@@ -487,6 +487,15 @@ _DOMAIN = object_of(
         "in_the_way": list_of(object_of({"code": word("[A-Za-z]+", 32), "said": cleaned(500)}), 1000),
     }
 )
+_ATTACHED = object_of(
+    {
+        "uuid": uuid,
+        "owner": text(64),
+        "volumes": list_of(volume, volumes.MOST),
+        "nics": list_of(text(), 1000),
+    },
+    optional=("volumes", "nics"),
+)
 _FACTS = object_of(
     {
         "ansible_facts": object_of({"berth_host": host_document.shape}),
@@ -502,6 +511,7 @@ _FACTS = object_of(
             uuid, object_of({"address": address, "source": choice("static", "lease", "arp", "agent")}), MOST_RECORDS
         ),
         "awaited": list_of(uuid, MOST_RECORDS),
+        "attached": many(_ATTACHED),
     },
     optional=(
         "looks",
@@ -514,6 +524,7 @@ _FACTS = object_of(
         "heard_of",
         "members",
         "domains",
+        "attached",
     ),
 )
 _NO_KEYS = object_of({})

@@ -130,14 +130,18 @@ def document(host):
 FOUND = {"code": "PoolMissing", "severity": "error", "said": "storage pool berth", "uuid": None, "fixed": False}
 
 
+DB_VOLUME = {"name": "db", "size_gb": 2, "delete_on_termination": False, "slot": 0}
+
+
 def host_facts(host):
     views = [view(record, host) for record in held_by(host)]
     about = instance_uuid("default", "at-rest-h3")
     where = {about: {"address": "192.0.2.11", "source": "lease"}}
-    return {"moves": True, "about": [about], "addresses": True, "checkup": True, "digests": True, "heard_of": True}, {
+    return {"moves": True, "about": [about], "addresses": True, "checkup": True, "digests": True, "heard_of": True, "attached": True}, {
         "changed": False, "ansible_facts": {"berth_host": document(host)}, "moves": views, "notes": notes(about),
         "digests": {"0b": "1c6ee4b0a2a4f3c0e5d59d0b3a1c9d7f", "plans": "some"}, "heard_of": [about],
         "members": {uuid: {"name": name, "changes": 1} for name, uuid in UUIDS.items()},
+        "attached": [{"uuid": about, "owner": UUIDS["h3"], "nics": ["mac 52:54:00:00:00:11"], "volumes": [DB_VOLUME]}],
         "addresses": where, "awaited": [about], "checkup": {"clock": 1800000000.5, "findings": [dict(FOUND)], "notes": notes(about)},
     }  # fmt: skip
 

@@ -88,7 +88,7 @@ def test_the_runner_sees_a_host_whose_word_decides_who_owns_an_instance(monkeypa
 
     def later_wins(fleet, name, uuid, lost_hosts=()):
         places = fleet.places.get(uuid, [])
-        fleet.places[uuid] = sorted(places, key=lambda place: place["generation"])[-1:]
+        places[:] = sorted(places, key=lambda place: place["generation"])[-1:]
         return before(fleet, name, uuid, lost_hosts)
 
     monkeypatch.setattr(locate, "holders", later_wins)

@@ -84,7 +84,8 @@ def noted(instance: Any, wish: Wish) -> None:
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         record = instance.at_rest(make.OPERATION)
         found = domain.find_active(instance.host.connection, record.uuid)
-        make.leave_one_bitmap(make.parts_of(instance.host, record, None, found, ""), found, wish.backup)
+        parts = make.parts_of(instance.host, record, None, found, "", wish.to)
+        make.leave_one_bitmap(parts, found, make.mark(wish.to, str(wish.backup)))
         kinds = {part["kind"] for part in wish.parts}
         kind = FULL if kinds == {FULL} else make.INCREMENT
         instance.swap(journal.noted(record, make.OPERATION, backup=wish.backup, kind=kind, to=wish.to))
@@ -155,7 +156,7 @@ def _checked(instance: Any) -> Any:
 
 
 def _parts(instance: Any, record: Any, wish: Wish, found: Any) -> List[Part]:
-    return make.parts_of(instance.host, record, wish.previous(), found, "")
+    return make.parts_of(instance.host, record, wish.previous(), found, "", wish.to)
 
 
 def _told(parts: Sequence[Part]) -> List[Dict[str, Any]]:
@@ -170,12 +171,12 @@ def _send(instance: Any, record: Any, wish: Wish, found: Any) -> None:
         raise TransferFailed("its disks, or what they have recorded, changed since the run looked", hint=hint)
     ports = wish.ports(record.uuid)
     parts = [part._replace(port=ports[part.name]) for part in parts]
-    make.drop_bitmaps(parts, found, wish.newest["id"] if wish.newest else "")
+    make.drop_bitmaps(parts, found, make.mark(wish.to, wish.newest["id"]) if wish.newest else "")
     files = firmware_state.copy(host, record, directory, found is not None)
     previous = wish.previous()
     since, backup_id = previous and previous.id, str(wish.backup)
     with durable.private():
-        frozen = make.copied(instance, found, backup_id, since, parts)
+        frozen = make.copied(instance, found, make.mark(wish.to, backup_id), make.mark_of(wish.to, previous), parts)
     draft = make.described(instance, record, backup_id, since, frozen, parts, files)
     packed = transfer.directory(record.uuid, papers.NAME)
     papers.pack(draft, directory, packed)

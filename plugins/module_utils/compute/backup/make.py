@@ -12,6 +12,7 @@ it in libvirt, the disks and the directory. The record does not say that one is 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import time
 from typing import Any, List, NamedTuple, Optional, Sequence
@@ -118,29 +119,38 @@ def _made(instance: Any, record: Any, wish: Wish, where: Place, found: Any) -> B
     paths.make_directory(where.path())
     directory = where.partial(backup_id)
     paths.make_directory(directory)
-    parts = parts_of(instance.host, record, previous, found, directory)
-    drop_bitmaps(parts, found, newest.id if newest else "")
+    parts = parts_of(instance.host, record, previous, found, directory, wish.to)
+    drop_bitmaps(parts, found, mark_of(wish.to, newest))
     files = firmware_state.copy(instance.host, record, directory, found is not None)
     with durable.private():
         for part in parts:
             if part.kind == INCREMENT and previous:
                 keep.make_target(where, backup_id, part.name, part.size, previous.id)
-        frozen = copied(instance, found, backup_id, previous and previous.id, parts)
+        frozen = copied(instance, found, mark(wish.to, backup_id), mark_of(wish.to, previous), parts)
     draft = described(instance, record, backup_id, previous and previous.id, frozen, parts, files)
     made = draft._replace(disks=tuple(keep.read_back(directory, disk) for disk in draft.disks))
     keep.publish(where, made, instance.observe)
-    leave_one_bitmap(parts, found, backup_id)
+    leave_one_bitmap(parts, found, mark(wish.to, backup_id))
     return made
 
 
-def copied(instance: Any, found: Any, backup_id: str, since: Optional[str], parts: Sequence[Part]) -> bool:
-    """Copy the disks. Return whether the guest's agent had written out its file systems."""
+def mark(to: str, backup_id: str) -> str:
+    """What a bitmap is called by. Each place counts by a clock of its own, so two may have a backup of one id."""
+    return "%s-%s" % (backup_id, hashlib.sha256(to.encode()).hexdigest()[:8])
+
+
+def mark_of(to: str, backup: Optional[Backup]) -> str:
+    return mark(to, backup.id) if backup else ""
+
+
+def copied(instance: Any, found: Any, now: str, since: str, parts: Sequence[Part]) -> bool:
+    """Copy the disks. ``now`` and ``since``: marks. Return whether the guest's agent had written out its file systems."""
     frozen = False
     instance.observe("backup copy")
     if found is not None:
-        frozen = running.copy(found, backup_id, since, parts)
+        frozen = running.copy(found, now, since, parts)
     else:
-        off.copy(backup_id, since, parts)
+        off.copy(now, since, parts)
     instance.observe("backup copied")
     return frozen
 
@@ -155,30 +165,32 @@ def described(
     )  # fmt: skip
 
 
-def leave_one_bitmap(parts: Sequence[Part], found: Any, backup_id: str) -> None:
+def leave_one_bitmap(parts: Sequence[Part], found: Any, kept: str) -> None:
     """The backup is made, also if the guest has ended since: the next run does what could not be done."""
     failed = BerthError, require_libvirt().libvirtError
     with contextlib.suppress(*failed):
-        drop_bitmaps(parts, found, backup_id)
+        drop_bitmaps(parts, found, kept)
     if found is not None:
         with contextlib.suppress(*failed):
             left_backup.forget(found)
 
 
-def drop_bitmaps(parts: Sequence[Part], found: Any, backup_id: str) -> None:
-    """Leave in the disks only the bitmap of that backup: runs that were killed left theirs."""
+def drop_bitmaps(parts: Sequence[Part], found: Any, kept: str) -> None:
+    """Leave in the disks only the bitmap of that mark: runs that were killed left theirs."""
     for part in parts:
         if part.format == "qcow2" and found is not None:
-            running.drop(found, part.path, paths.bitmap_of(backup_id))
+            running.drop(found, part.path, paths.bitmap_of(kept))
         elif part.format == "qcow2":
-            off.drop(part.path, paths.bitmap_of(backup_id))
+            off.drop(part.path, paths.bitmap_of(kept))
 
 
-def parts_of(host: Any, record: Any, previous: Optional[Backup], found: Any, directory: str) -> List[Part]:
+def parts_of(
+    host: Any, record: Any, previous: Optional[Backup], found: Any, directory: str, to: str
+) -> List[Part]:
     parts = []
     for disk, path in moved_disks.seen_by_guest(host.pool_of(record), record.uuid, record.spec):
         size = moved_disks.virtual_size(path, disk.format)
-        why = _why_full(disk, path, size, previous, found) if previous else ""
+        why = _why_full(disk, path, size, previous, found, to) if previous else ""
         kind = INCREMENT if previous and not why else FULL
         target = os.path.join(directory, backups.file_of(disk.name))
         parts.append(Part(disk.name, path, disk.format, size, kind, why, target))
@@ -192,7 +204,7 @@ def _in_one_way(parts: List[Part]) -> List[Part]:
     return [part._replace(kind=FULL, why=why) if whole and part.kind == INCREMENT else part for part in parts]
 
 
-def _why_full(disk: Any, path: str, size: int, previous: Backup, found: Any) -> str:
+def _why_full(disk: Any, path: str, size: int, previous: Backup, found: Any, to: str) -> str:
     """Return why all of the disk is copied, nothing if what its bitmap marks is enough."""
     before = previous.disk(disk.name)
     if disk.format != "qcow2":
@@ -202,7 +214,7 @@ def _why_full(disk: Any, path: str, size: int, previous: Backup, found: Any) -> 
     if before.size != size:
         return "it was resized"
     known = running.usable(found, path) if found is not None else off.usable(path)
-    if known.get(paths.bitmap_of(previous.id)):
+    if known.get(paths.bitmap_of(mark_of(to, previous))):
         return ""
     return "what was written since %s was not recorded, as after a move, a restore or a crash" % previous.id
 

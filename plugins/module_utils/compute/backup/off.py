@@ -35,16 +35,17 @@ def drop(path: str, kept: str) -> None:
             inside.remove_bitmap(path, name, TransferFailed)
 
 
-def copy(backup_id: Optional[str], previous: Any, parts: Sequence[Any]) -> None:
-    """Write the disks to where ``parts`` (see make.Part) go, then begin their bitmaps, without a ``backup_id`` none."""
+def copy(mark: Optional[str], before: Any, parts: Sequence[Any]) -> None:
+    """Write the disks to where ``parts`` (see make.Part) go, then begin their bitmaps, without a ``mark`` none.
+    ``before``: the mark since which parts are copied."""
     for part in parts:
         if part.kind == INCREMENT:
-            copy_part(part, part.path, {"sync": "bitmap", "bitmap": bitmap_of(previous), "bitmap-mode": "never"})
+            copy_part(part, part.path, {"sync": "bitmap", "bitmap": bitmap_of(before), "bitmap-mode": "never"})
         else:
             copy_whole(part, part.path, part.format)
     for part in parts:
-        if part.format == "qcow2" and backup_id:
-            command = ["qemu-img", "bitmap", "--add", "-f", "qcow2", "--", part.path, bitmap_of(backup_id)]
+        if part.format == "qcow2" and mark:
+            command = ["qemu-img", "bitmap", "--add", "-f", "qcow2", "--", part.path, bitmap_of(mark)]
             run(command, error=TransferFailed)
 
 

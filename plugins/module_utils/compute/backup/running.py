@@ -41,17 +41,17 @@ def drop(found: Any, path: str, kept: str) -> None:
             qemu_nodes.remove_bitmap(found, node, name)
 
 
-def copy(found: Any, backup_id: Optional[str], previous: Any, parts: Sequence[Any], *also: Any) -> bool:
+def copy(found: Any, mark: Optional[str], before: Any, parts: Sequence[Any], *also: Any) -> bool:
     """Write the disks to the files of ``parts`` (see make.Part). Those that record writes are either all copied whole, or of all
-    what changed. Without a ``backup_id`` no bitmap begins. ``also``: see following.follow.
+    what changed. Without a ``mark`` no bitmap begins. ``also``: see following.follow.
     Return whether the guest's agent had written out its file systems."""
-    guest, name, library = Bounded(found), bitmap_of(backup_id or ""), require_libvirt()
+    guest, name, library = Bounded(found), bitmap_of(mark or ""), require_libvirt()
     shown = {block_jobs.target_of(guest, part.path): part for part in parts}
-    recorded = [target for target, part in shown.items() if part.format == "qcow2" and backup_id]
+    recorded = [target for target, part in shown.items() if part.format == "qcow2" and mark]
     files = {target: part.path for target, part in shown.items()}
     room = live_backup.Room(files.values(), "the copy was ended, since its guest might have had to wait for room")
     room.check()
-    since = bitmap_of(previous) if any(part.kind == INCREMENT for part in parts) else None
+    since = bitmap_of(before) if any(part.kind == INCREMENT for part in parts) else None
     socket = live_backup.socket_of(guest)
     try:
         if since:

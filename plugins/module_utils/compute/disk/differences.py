@@ -21,8 +21,8 @@ from ...model.lifecycle import ACTIVE, OWN
 from ...model.state_hints import UNDEFINE
 from .. import paths
 from ..guest import domains, nvram
+from . import attached, owner, volume_files
 from . import disk as disks
-from . import owner, volume_files
 from .layers import commit, layers_beside
 
 # How a guest's disks differ from its record, see disk_chain.py.
@@ -111,6 +111,7 @@ DISKS = {"root.qcow2", "root.raw", "ephemeral0", "swap", disks.RESCUE.file}
 COPIED = ("record.json", "domain.xml")  # what set_aside.py writes
 KNOWN = {
     owner.FILE,
+    attached.FILE,
     paths.VOLUME_FILE,
     paths.SEED,
     paths.IGNITION,

@@ -25,7 +25,7 @@ from ...model.request_spec import SCHEMA
 from ...model.safe_text import clean
 from ...placement.capacity import allocation_of
 from .. import paths
-from ..disk import disk_chain, owner
+from ..disk import attached, disk_chain, owner
 from ..record import journal, registry_mark, whereabouts
 from ..record.claim import first_epoch
 from . import adoptable, domain, domain_xml, gate, left_files, startable
@@ -209,7 +209,7 @@ def leave(instance, after):
 def _remove_directory(instance, record):
     """Remove what a move that was given up left beside no disks: who owned them."""
     own = paths.instance(instance.host.pool_of(record), instance.uuid)
-    if not set(paths.entries(own)) - {owner.FILE}:
+    if not set(paths.entries(own)) - {attached.FILE, owner.FILE}:
         paths.remove_directory(own)
 
 

@@ -18,8 +18,8 @@ from xml.etree import ElementTree
 from ...model import adopted, growth, limits, nics, rescues, volumes
 from ...model.guest_settings import TARGET_PREFIX, GuestSettings, is_true
 from .. import paths
+from ..disk import attached, volume_files
 from ..disk import disk as disks
-from ..disk import volume_files
 from ..disk.disk import named_boot_files
 from ..host import capabilities, mdev
 from . import domain, hardware, nvram, packet_filter, seed
@@ -662,6 +662,7 @@ def define_guest(connection, record, host):
     """Define the guest of the record on ``host`` (domain_xml.Host). Return the record with the hardware that libvirt
     chose. The filters come second, so that a domain that berth did not make is found before anything is changed."""
     text = domain.define(connection, record.uuid, render(record, host))
+    attached.write(host.pool_path, record)
     packet_filter.define(connection, record)
     return record.replace(spec=hardware.keep(record.spec, text))
 

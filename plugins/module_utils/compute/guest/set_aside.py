@@ -23,7 +23,7 @@ from ...model.move_errors import InstanceInvalidState, InstanceNotFound
 from ...model.record import Record
 from .. import durable, paths
 from ..disk import disk, owner, volume, volume_files
-from ..errors import DisksNotHere, DisksUnfit, GuestSaved
+from ..errors import CopyNotOutdated, DisksNotHere, DisksUnfit, GuestSaved
 from ..record import journal, state_file
 from . import domain, domain_xml, gate
 
@@ -136,12 +136,7 @@ def end_guest(instance, grace):
 def set_aside(instance, grace):
     """Stop the guest, within ``grace`` seconds for its own shutdown, and put this copy away. Return its path."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
-        record = _noted_off(instance, _settable(instance))
-        if record.phase != SETTING_ASIDE:
-            instance.observe("setting aside")
-            noted = journal.noted(record, "set aside")
-            record = instance.store.compare_and_swap(record, noted.next(phase=SETTING_ASIDE))
-        end_guest(instance, grace)
+        record = _setting_aside(instance, _settable(instance), grace)
         path = place(instance, record)
         instance.observe("disks")
         _put_away(instance, record, path)
@@ -149,11 +144,54 @@ def set_aside(instance, grace):
         domain_xml.remove_guest(instance.host.connection, instance.uuid, record)
         instance.observe("list")
         _list(instance.store, lambda entries: {**entries, path: record.to_dict()})
-        instance.observe("volumes")
-        volume.forget_old(instance.host, record)
-        instance.observe("record")
-        instance.store.compare_and_swap(record, None)
+        _forget(instance, record)
         return path
+
+
+def _setting_aside(instance, record, grace):
+    record = _noted_off(instance, record)
+    if record.phase != SETTING_ASIDE:
+        instance.observe("setting aside")
+        noted = journal.noted(record, "set aside")
+        record = instance.store.compare_and_swap(record, noted.next(phase=SETTING_ASIDE))
+    end_guest(instance, grace)
+    return record
+
+
+def _forget(instance, record):
+    instance.observe("volumes")
+    volume.forget_old(instance.host, record)
+    instance.observe("record")
+    instance.store.compare_and_swap(record, None)
+
+
+def remove_outdated(instance, new_owner):
+    """Remove this copy, whose disks another host, with the uuid ``new_owner``, has taken over while this one was off: its record, its
+    definition, its permit, and the records of the volumes that went along. Nothing of the disks is touched. Return True."""
+    with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
+        record = _setting_aside(instance, check_outdated(instance, new_owner), 0)
+        instance.observe("domain")
+        domain_xml.remove_guest(instance.host.connection, instance.uuid, record)
+        _forget(instance, record)
+        return True
+
+
+def check_outdated(instance, new_owner):
+    """Return the record of this copy. Raise CopyNotOutdated unless the file beside its disks proves that they are the new owner's."""
+    record = _settable(instance)
+    name = instance.host.connection.getHostname()
+    if domain.is_active(instance.host.connection, instance.uuid):
+        why = "its guest runs there"
+    elif owner.read(instance.host.pool_of(record), instance.uuid) != new_owner:
+        why = "no file beside its disks says that they belong to another host by now"
+    else:
+        return record
+    raise CopyNotOutdated(
+        "the copy of %s on %s was kept with all that it has: %s" % (record.name, name, why),
+        hint=copy_hints.find_the_right_copy(record.name, [name, "the host with the newer record"]),
+        instance=record.name,
+        host=name,
+    )
 
 
 def would_set_aside(instance):

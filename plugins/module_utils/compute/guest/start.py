@@ -9,7 +9,7 @@ from ...model import hints, vm_states, volumes
 from ...model.errors import BerthError
 from ...model.lifecycle import SPAWNING
 from ..connection import LibvirtTimeout, LibvirtUnavailable
-from ..disk import disk, volume
+from ..disk import attached, disk, volume
 from ..errors import BuildFailed, SavedMemoryGone
 from ..host import mdev
 from ..record import journal
@@ -86,6 +86,7 @@ def start(instance, record, event="start"):
     packet_filter.define(instance.host.connection, record)
     mdev.make(instance.host, record)
     startable.own_disks(instance.host, record)
+    attached.write(instance.host.pool_of(record), record)
     volume.mark_used(instance.store, record)
     disk.let_pass(instance.host.pool_of(record), record.uuid)
     disk.remove_of_rescue(instance.host.pool_of(record), record)

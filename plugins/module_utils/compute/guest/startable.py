@@ -10,11 +10,20 @@ from __future__ import annotations
 import os
 from xml.etree import ElementTree
 
-from ...model import copy_hints, disk_hints, host_hints, snapshot_hints, snapshots, state_hints, travelled_history
+from ...model import (
+    copy_hints,
+    disk_hints,
+    host_hints,
+    snapshot_hints,
+    snapshots,
+    state_hints,
+    travelled_history,
+    volumes,
+)
 from ...model.errors import BerthError
 from ...model.lifecycle import CLAIM, SPAWNING
 from .. import paths
-from ..disk import disk, disk_chain, owner
+from ..disk import disk, disk_chain, owner, volume_files
 from ..errors import BuildFailed, DiskChainChanged, DisksUsed, GuestRunsAlready, SnapshotIncomplete
 from ..host import firmware, mdev
 from ..record import volume_claim, volume_store
@@ -30,8 +39,9 @@ def check(host, record):
     On shared storage, another host may have taken them over while this one was away: then the record here is outdated.
     """
     volume_store.check_attached(host.store, record)
-    volume_claim.check_here(host, record)
     check_owner(host, record)
+    if not _is_taking_over(host.pool_of(record), record):
+        volume_claim.check_here(host, record)
     check_reverted(record)
     disk_chain.check_start(host, record)
     disk_users.check_start(host, record)
@@ -74,20 +84,22 @@ def check_unmade(host, record):
 
 
 def own_disks(host, record):
-    """After a take over, own the disks before the first start or stop, or before a file is made beside them: the lost host
-    starts nothing from them."""
+    """After a take over, own the disks and volumes before the first start or stop, or before a file is made beside them: the lost
+    host starts nothing from them."""
     if not _taken_from(record):
         return
     pool_path = host.pool_of(record)
     if _is_taking_over(pool_path, record):
         check_unused(pool_path, record)
+        for entry in volumes.of(record.spec):
+            owner.write(pool_path, entry["uuid"], host.identify(), paths.volume)
         owner.write(pool_path, record.uuid, host.identify())
 
 
 def check_unused(pool_path, record):
     """Check QEMU's locks, which other hosts see if the file system can. A lock means that its host is not off."""
-    for planned in disk.plan(record.spec):
-        path = paths.instance(pool_path, record.uuid, planned.file)
+    files = {paths.instance(pool_path, record.uuid, each.file): each for each in disk.plan(record.spec)}
+    for path, planned in {**files, **volume_files.planned(pool_path, record.spec)}.items():
         try:
             run(["qemu-img", "info", "-f", planned.format, "--", path], timeout=60)
         except BuildFailed as error:

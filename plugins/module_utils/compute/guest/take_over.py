@@ -6,7 +6,8 @@ both hosts see.
 
     CLAIM -> all checks -> OWN, phase active, not started yet -> the file ``owner`` beside the disks -> start, or left off
 
-Nothing is copied, made or removed. If the run ends after the record was written, the next start or create finishes it.
+The volumes that the instance had on the lost host come with it. Nothing is copied, made or removed. If the run ends after the
+record was written, the next start or create finishes it.
 If the lost host comes back, it owns the instance too, but starts nothing from disks that another host owns.
 """
 
@@ -14,11 +15,12 @@ from __future__ import annotations
 
 import os
 
-from ...model import copy_hints, vm_states
+from ...model import copy_hints, hints, vm_states, volumes
 from ...model.lifecycle import ACTIVE, CLAIM, OWN
 from ...model.safe_text import clean
+from ...model.volumes import VolumeElsewhere
 from .. import paths
-from ..disk import disk, disk_chain, layers, owner, virtual_size, volume
+from ..disk import attached, disk, disk_chain, layers, owner, virtual_size, volume, volume_files
 from ..errors import ClaimRevoked, DisksNotHere, DisksUnfit, typed
 from ..record import journal
 from . import domain_xml, startable, summary
@@ -37,6 +39,8 @@ def take_over(instance, token, source, left_off=False, evidence=""):
             raise typed(error)
         instance.observe("take over")
         instance.store.compare_and_swap(record, _owned(record, source, left_off, evidence))
+        instance.observe("take volumes")
+        volume.mark_used(instance.store, record)
         try:
             return _leave_off(instance) if left_off else instance.started()
         except Exception as error:
@@ -69,6 +73,7 @@ def _owned(record, source, left_off=False, evidence=""):
     owned = record.replace(
         role=OWN,
         generation=[record.generation[0] + 1, 0],
+        spec=volumes.used(record.spec),
         phase=ACTIVE,
         task_state=summary.SPAWNING,
         **vm_states.said(vm_states.STOPPED if left_off else vm_states.ACTIVE),
@@ -94,10 +99,35 @@ def _check(host, record, source):
             "%s was in a move, of which %s is left in %s" % (record.name, moving[0], directory),
             hint=copy_hints.bring_back_for_move(),
         )
+    _check_volumes(host, record, source, pool_path)
     disk_chain.check(host, _owned(record, source))
     for planned in disk.plan(record.spec):
         _check_disk(record, planned, paths.instance(pool_path, record.uuid, planned.file))
     startable.check_unused(pool_path, record)
+
+
+def _check_volumes(host, record, source, pool_path):
+    """Check that the instance has these volumes, as is kept beside its disks, and that the lost host was the last to have them."""
+    wanted = attached.of(record.spec)["volumes"]
+    kept = attached.read(pool_path, record.uuid)
+    if (kept["volumes"] if kept else []) != wanted:
+        told = " and ".join(each["name"] for each in wanted) or "no volumes"
+        raise DisksUnfit(
+            "%s was to be taken over with %s, and %s says otherwise"
+            % (record.name, told, paths.instance(pool_path, record.uuid, attached.FILE)),
+            hint=hints.run_again(),
+        )
+    for path, planned in volume_files.planned(pool_path, record.spec).items():
+        layers.check_volume(planned.serial, path, host.connection.getHostname())
+        size = virtual_size.read(path, planned.format)[0] if os.path.lexists(path) else 0
+        if size > planned.size:
+            raise DisksUnfit(
+                "volume %s of %s has %d bytes, and %d by what is kept beside the disks"
+                % (planned.serial, record.name, size, planned.size)
+            )
+    for entry in volumes.of(record.spec):
+        if owner.read(pool_path, entry["uuid"], paths.volume) not in (None, source, host.identify()):
+            raise VolumeElsewhere("volume %s of %s belongs to a third host by now" % (entry["name"], record.name))
 
 
 def _check_disk(record, planned, path):

@@ -15,8 +15,8 @@ from ...model.move_errors import CannotResizeDisk
 from ...model.volumes import VolumeConflict
 from .. import paths
 from ..connection import require_libvirt
+from ..disk import attached, disk_chain, virtual_size, volume, volume_files
 from ..disk import disk as disks
-from ..disk import disk_chain, virtual_size, volume, volume_files
 from ..errors import BuildFailed, DiskNotAttached, DiskNotDetached, GuestNotSupported
 from ..record import journal, ledger, volume_claim, volume_store
 from ..run import run
@@ -62,6 +62,7 @@ def detach_volumes(instance, record, wanted):
     pool = instance.host.pool_of(record)
     files = {paths.volume_file(pool, entry["uuid"]): "volume %s" % entry["name"] for entry in gone}
     take_from_guest(instance, new, files)
+    attached.write(pool, new)
     instance.observe("volumes release")
     for entry in gone:
         volume.detach(instance.host, record, entry)
@@ -110,6 +111,7 @@ def claim_volumes(instance, record, changed, wanted):
             instance.observe("volumes record")
             event = journal.noted(new, "update_volumes", volumes=volumes.shown(new.spec))
             new = instance.store.compare_and_swap(record, event.next())
+        attached.write(instance.host.pool_of(new), new)
         instance.observe("volumes attach")
         volume_claim.attach(instance.store, new.spec, new.token)
     return new, True

@@ -10,8 +10,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from ...model.errors import BerthError
 from ...model.messages import Document
-from .operate import Done, Tasks, asked, operate
-from .steps import Look, Procedure
+from .operate import FAILED, Done, Tasks, asked, error_of_answer, operate
+from .steps import Ask, Look, Procedure
 from .telling import tell_latest
 
 COPY = "instance_copy"
@@ -66,6 +66,33 @@ def _ask(
         at = {name: hosts.pop(0) for name, hosts in left.items() if hosts}
         arguments = {name: {"uuid": tasks[name]["uuid"], "state": state, **(more or {}).get(name, {})} for name in at}
         yield from asked(done, COPY, arguments, at, check)
+
+
+def recover(tasks: Tasks, given: Mapping[str, Document], dry: bool) -> Procedure[Dict[str, Done]]:
+    """Start what should run. A host that is back first hears who owns what others have taken over from it, then forgets its copies.
+    ``dry``: in check mode."""
+    old = {name: task for name, task in tasks.items() if task.get("outdated")}
+    done = {name: Done() for name in old}
+    if old and not dry:
+        yield from _tell_new_owners(old, done)
+    new_owners = {name: {"new_owner": task["owner"]} for name, task in old.items()}
+    yield from _ask(done, old, list(old), "forgotten", lambda task: list(task["outdated"]), new_owners)
+    started = yield from operate("recover", {name: tasks[name] for name in tasks if name not in old}, given)
+    return {**done, **started}
+
+
+def _tell_new_owners(tasks: Tasks, done: Dict[str, Done]) -> Procedure[None]:
+    """Whoever forgets its copy remembers from then on who has the instance, also while that host is silent."""
+    told: Dict[str, Any] = {}
+    for task in tasks.values():
+        for host in task["outdated"]:
+            of_host = told.setdefault(host, {"hosts": {}, "known": {}})
+            of_host["hosts"][task["owner"]] = task["stays"]
+            of_host["known"].setdefault(task["owner"], {})[task["uuid"]] = task["generation"]
+    answers = yield Ask("rescan", {host: {"told": of_host} for host, of_host in told.items()})
+    for name, task in tasks.items():
+        refused = [host for host in task["outdated"] if answers[host].keys() & FAILED]
+        done[name].errors += [error_of_answer(host, answers[host]) for host in refused]
 
 
 def recover_record(tasks: Tasks, given: Mapping[str, Document], dry: bool) -> Procedure[Dict[str, Done]]:

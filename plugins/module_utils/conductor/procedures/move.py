@@ -4,7 +4,8 @@
 """A move of one instance, from its plan to its end.
 
 The legs of its sequence (sequences.py) run one after the other, each on its host, and each hears the other side's last
-word. If one fails, what this run began is given up; if the guest is as before then, the next candidate is tried.
+word. If one fails, what this run began is given up; if the guest is as before then, the next candidate is tried. What more than
+these two hosts have to agree on is for the registry.
 """
 
 from __future__ import annotations
@@ -16,12 +17,11 @@ from ...model import hints
 from ...model.errors import BerthError
 from ...model.messages import Document
 from ...model.move_errors import MigrationEnded
-from ...model.quota import Amounts
 from .. import closing_table
-from ..commit_move import check_claim
-from ..errors import HostUnknown
-from ..moving import PlannedMove
-from ..sequences import FLEET, SEQUENCES, Leg
+from ..errors import GroupPolicyViolation, HostUnknown
+from ..registry.embedded import EmbeddedMoves
+from ..registry.interface import Moves
+from ..sequences import FLEET, SEQUENCES, SOURCE, Leg
 from ..silence import unanswered
 from ..walk import Move, Walk
 from .steps import STATES, Ask, Procedure, Say
@@ -33,7 +33,7 @@ class Run:
     it needs. ``only_prepare``: claim room, and touch no guest."""
 
     settings: Mapping[str, Any]
-    quotas: Mapping[str, Amounts] = dataclasses.field(default_factory=dict)
+    registry: Moves = EmbeddedMoves()
     only_prepare: bool = False
 
 
@@ -71,22 +71,34 @@ def move(walk: Walk, run: Run) -> Procedure[None]:
     candidates = walk.move.candidates or (None,)
     for candidate in candidates:
         walk.begin(candidate)
-        failed = yield from _legs(walk, run)
-        if failed is None:
-            return
-        if _met_end(walk, failed):
-            # A move that was only to be ended is fine: the run reads the hosts again anyway.
-            walk.met_end, walk.failure = True, None if walk.move.settles else failed.text
-            return
-        _note(walk, failed)
-        given_up = _is_to_give_up(walk, failed) and (yield from _give_up(walk, run))
-        if not (given_up and failed.leg.other_candidate):
+        next_one = yield from _tried(walk, run)
+        yield from run.registry.follow(walk)
+        if not next_one:
             return
     if len(candidates) > 1:  # of one host its own error tells more
         walk.failure = "MaxRetriesExceeded: Exhausted all hosts available for moving %s. Last cause: %s" % (
             walk.move.name,
             walk.failure,
         )
+
+
+def _tried(walk: Walk, run: Run) -> Procedure[bool]:
+    """Try the walk's candidate. Return whether the next one is to be tried."""
+    refused = yield from _refusal(run.registry.begin_move(walk))
+    if refused:
+        walk.error = refused
+        _note(walk, closing_table.named(closing_table.text_of(refused), walk.move.uuid, walk.move.name))
+        return refused["code"] == GroupPolicyViolation.__name__
+    failed = yield from _legs(walk, run)
+    if failed is None:
+        return False
+    if _met_end(walk, failed):
+        # A move that was only to be ended is fine: the run reads the hosts again anyway.
+        walk.met_end, walk.failure = True, None if walk.move.settles else failed.text
+        return False
+    _note(walk, failed.text)
+    given_up = _is_to_give_up(walk, failed) and (yield from _give_up(walk, run))
+    return given_up and failed.leg.other_candidate
 
 
 def _legs(walk: Walk, run: Run) -> Procedure[Optional[Failed]]:
@@ -97,10 +109,10 @@ def _legs(walk: Walk, run: Run) -> Procedure[Optional[Failed]]:
         if run.only_prepare and prepares is not None and number >= prepares:
             walk.prepared = True
             return None
-        if leg.side == FLEET and not walk.move.look:
+        if leg.side == FLEET and not run.registry.judges(walk):
             continue
         yield _said(walk, leg, {"leg": leg.label})
-        error = yield from (_judged(walk, run) if leg.side == FLEET else _asked(walk, leg, run))
+        error = yield from (_refusal(run.registry.stands(walk)) if leg.side == FLEET else _asked(walk, leg, run))
         if error:
             walk.error = error
             return Failed(leg, error, closing_table.named(closing_table.text_of(error), walk.move.uuid, walk.move.name))
@@ -112,8 +124,11 @@ def _legs(walk: Walk, run: Run) -> Procedure[Optional[Failed]]:
 def _asked(walk: Walk, leg: Leg, run: Run) -> Procedure[Optional[Document]]:
     """Have the leg's host run its steps. Return its error."""
     host = walk.host_of(leg)
+    walk.unsure.add(leg.side)
     answer = (yield Ask("migration", {host: walk.arguments(leg, run.settings)}))[host]
     if "error" in answer:
+        if leg.side == SOURCE and not walk.taken:
+            walk.unsure.discard(SOURCE)  # it refused what was to be the first step of this run
         error: Document = answer["error"]
         return error
     if "reason" in answer:
@@ -125,12 +140,9 @@ def _asked(walk: Walk, leg: Leg, run: Run) -> Procedure[Optional[Document]]:
     return None
 
 
-def _judged(walk: Walk, run: Run) -> Procedure[Optional[Document]]:
-    """Read all hosts again with the claim in sight: of two runs that claim and then read, at least one sees the other.
-    Return why the claim does not stand."""
-    scans = yield Ask("rescan", {host: {} for host in walk.move.look})
+def _refusal(decision: Procedure[None]) -> Procedure[Optional[Document]]:
     try:
-        check_claim(cast(PlannedMove, vars(walk.move)), walk.destination(), scans, run.quotas)
+        yield from decision
     except BerthError as error:
         return error.to_dict()
     return None
@@ -145,10 +157,10 @@ def _met_end(walk: Walk, failed: Failed) -> bool:
     return failed.error.get("code") == MigrationEnded.__name__ and not (walk.taken or walk.move.again)
 
 
-def _note(walk: Walk, failed: Failed) -> None:
-    walk.failure = failed.text
+def _note(walk: Walk, text: str) -> None:
+    walk.failure = text
     if walk.candidate:
-        code, _colon, cause = failed.text.partition(": ")
+        code, _colon, cause = text.partition(": ")
         number = len(walk.attempts) + 1
         walk.attempts.append({"attempt": number, "host": walk.candidate.host, "code": code, "cause": cause or code})
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
-from ...model import migration
+from ...model import hints, migration
 from ...model.errors import BerthError, InstanceIsLocked
 from ...model.identity import DEFAULT_PROJECT
 from ...model.messages import Document, View
@@ -36,6 +36,7 @@ from ..locate import locate
 from ..locks import check_unlocked_there
 from ..moving import PlannedMove
 from ..plan import FAILED, Instance
+from ..registry.engine import Known
 from ..what_to_create import unplaced
 from .steps import Procedure
 from .telling import tell_latest, tell_owners
@@ -62,7 +63,8 @@ class Wanted:
     of all others; ``together``: name -> uuids of the members of its affinity group that a plan moves between the same hosts;
     ``drains``: names of those that come home when their host is returned; ``goals``: of a second plan, name -> the
     destination of its move that has just ended; ``nowhere``: (name, error) -> what is said of an instance that no host has;
-    ``dry``: in check mode."""
+    ``known``: what the registry knows of them, None where the hosts are alone; ``everywhere``: all hosts as that has them, where
+    one is to be chosen; ``dry``: in check mode."""
 
     action: str
     run: str
@@ -80,6 +82,8 @@ class Wanted:
     drains: Collection[str] = ()
     goals: Optional[Mapping[str, Optional[str]]] = None
     nowhere: Callable[[str, BerthError], BerthError] = lambda _name, error: error
+    known: Optional[Known] = None
+    everywhere: Optional[Fleet] = None
     dry: bool = False
 
     def target_of(self, name: str) -> Optional[str]:
@@ -106,8 +110,9 @@ class Planned:
 
 
 def plan_moves(names: Iterable[str], fleet: Fleet, views: Views, wanted: Wanted) -> Procedure[Planned]:
-    """``views``: of the hosts that told their records."""
-    if not wanted.dry:
+    """``fleet``: the hosts that were asked; ``views``: of those that told their records."""
+    alone = wanted.known is None
+    if alone and not wanted.dry:
         yield from tell_owners(gossip.whereabouts(fleet), {host: wanted.digests.get(host) for host in fleet.documents})
     planned, requests = Planned(), {}
     for name in names:
@@ -123,17 +128,31 @@ def plan_moves(names: Iterable[str], fleet: Fleet, views: Views, wanted: Wanted)
             planned.errors[name] = error.to_dict()
     if wanted.action == "confirm_due":
         _keep_due(planned, views)
-    _place(planned, requests, fleet, wanted)
+    _place(planned, requests, wanted.everywhere or fleet, wanted)
     for name, move in list(planned.moves.items()):
         move["id"] = wanted.new_token()
-        move["look"] = sorted(fleet.documents) if commit_move.needs_a_look(move, wanted.quotas) else []
+        move["look"] = sorted(fleet.documents) if alone and commit_move.needs_a_look(move, wanted.quotas) else []
+        move["machines"], move["version"] = _machines(move, fleet), _version(move, wanted.known)
         if wanted.goals is None:
             continue
         move["again"] = True
         if move["settles"]:  # that would need a third plan
             planned.refuse(name, moving.busy(move).to_dict())
-    yield from _tell_who_takes_back(planned, fleet, wanted)
+    if alone:
+        yield from _tell_who_takes_back(planned, fleet, wanted)
     return planned
+
+
+def _machines(move: PlannedMove, fleet: Fleet) -> Dict[str, str]:
+    """The uuids of its two hosts, also of one that is lost."""
+    begun = move["views"]["source"].get("migration") or move["views"]["destination"].get("migration")
+    sides = {side["name"]: side["uuid"] for side in (begun["source"], begun["destination"])} if begun else {}
+    uuids = {**sides, **fleet.uuids()}
+    return {host: uuids[host] for host in (move["source"], move["destination"]) if host and host in uuids}
+
+
+def _version(move: PlannedMove, known: Optional[Known]) -> int:
+    return known.versions.get(move["uuid"], 0) if known else 0
 
 
 def _plan(
@@ -210,8 +229,9 @@ def _place(planned: Planned, requests: Mapping[str, Optional[Document]], fleet: 
     resized = {name: each for name, each in instances.items() if planned.moves[name]["kind"] == migration.RESIZE}
     for name, instance in resized.items():
         instance["old_flavor"] = moving.old_flavor(planned.moves[name])
-    quotas.before_placement(resized, fleet, wanted.quotas)
-    silent = {host: why for host, why in fleet.verdicts.items() if host not in wanted.lost}
+    quotas.before_placement(resized, fleet, wanted.quotas, wanted.known.used if wanted.known else None)
+    alone = wanted.known is None
+    silent = {host: why for host, why in fleet.verdicts.items() if alone and host not in wanted.lost}
     groups.refuse_unseen(instances, fleet, silent)
     waiting = {name: each for name, each in instances.items() if each.get("state") != FAILED}
     if waiting:
@@ -234,6 +254,11 @@ def _waiting(
     waiting = {}
     for name, move in list(planned.moves.items()):
         if not move["place"]:
+            continue
+        if move["source"] not in fleet.documents:  # as where two hosts of the registry have one uuid
+            text = "%s, where %s is, does not count: %s"
+            told = text % (move["source"], name, fleet.verdicts.get(move["source"]))
+            planned.refuse(name, HostUnknown(told, hint=hints.run_again()).to_dict())
             continue
         try:
             ignored = moving.hosts_to_leave_out(move, fleet.documents, wanted.target_of(name), wanted.same_host)

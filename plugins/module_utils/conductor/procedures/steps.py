@@ -63,10 +63,11 @@ class Write(NamedTuple):
 
 
 class Found(NamedTuple):
-    """``revision``: of the last change of the key."""
+    """``revision``: of the last change of the key; ``sealed``: a controller of this version has checked and written the value."""
 
     value: bytes
     revision: int
+    sealed: bool = False
 
 
 class Transact(NamedTuple):

@@ -122,12 +122,12 @@ def _holders(entries: Mapping[str, Document], differences: List[Difference]) -> 
     return holders
 
 
-def _groups(entries: Mapping[str, Document]) -> Dict[str, Dict[str, str]]:
-    groups: Dict[str, Dict[str, str]] = {}
+def _groups(entries: Mapping[str, Document]) -> Dict[str, Dict[str, List[str]]]:
+    groups: Dict[str, Dict[str, List[str]]] = {}
     for uuid, entry in entries.items():
         hosts = keys.hosts_of(entry)
         if entry["group"] and hosts:
-            groups.setdefault(keys.group(entry["group"]), {})[uuid] = hosts[0]
+            groups.setdefault(keys.group(entry["group"]), {})[uuid] = hosts
     return groups
 
 

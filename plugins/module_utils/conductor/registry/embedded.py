@@ -8,14 +8,17 @@ who owns what."""
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, cast
 
-from .. import stale_claims
+from ...model.quota import Amounts
+from .. import commit_move, stale_claims
 from ..commit import commit
 from ..gossip import Gossip
+from ..moving import PlannedMove
 from ..plan import Plan
 from ..procedures.steps import Ask, Procedure
 from ..quotas import OverQuota
+from ..walk import Walk
 from .interface import claim
 
 
@@ -61,3 +64,24 @@ class Embedded:
         if plan["tell"]:
             # nothing is lost if one does not take it: it was told of the plan before the build, and that counts on
             yield Ask("rescan", {host: {"told": plan["tell"]} for host in plan["reachable"]})
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddedMoves:
+    """The records of both hosts say all of a move. ``quotas``: by project."""
+
+    quotas: Mapping[str, Amounts] = dataclasses.field(default_factory=dict)
+
+    def judges(self, walk: Walk) -> bool:
+        return bool(walk.move.look)
+
+    def begin_move(self, walk: Walk) -> Procedure[None]:
+        yield from ()
+
+    def stands(self, walk: Walk) -> Procedure[None]:
+        """Read all hosts again with the claim in sight: of two runs that claim and then read, at least one sees the other."""
+        scans = yield Ask("rescan", {host: {} for host in walk.move.look})
+        commit_move.check_claim(cast(PlannedMove, vars(walk.move)), walk.destination(), scans, self.quotas)
+
+    def follow(self, walk: Walk) -> Procedure[None]:
+        yield from ()

@@ -116,8 +116,14 @@ def fleet_of(
 ) -> Procedure[Tuple[Fleet, Dict[str, hosts.Seen]]]:
     """All hosts of these names, with what the registry has of each. ``live``: what those said that this run has asked; ``read``:
     as read_fleet."""
-    seen = yield from hosts.hosts()
+    seen = {name: _as_known(each, known) for name, each in (yield from hosts.hosts()).items()}
     return with_notes(read(hosts.reports(seen, names, known.heard(live))), known), seen
+
+
+def _as_known(seen: hosts.Seen, known: Known) -> hosts.Seen:
+    """What a host said last of an instance that the registry knows elsewhere by now is over."""
+    left = {uuid: entry["epoch"] for uuid, entry in known.entries.items() if seen.uuid not in keys.hosts_of(entry)}
+    return seen._replace(host={**seen.host, "removed": {**seen.host["removed"], **left}}) if left else seen
 
 
 def with_notes(fleet: Fleet, known: Known) -> Fleet:
@@ -149,7 +155,7 @@ def seen_by(
 ) -> Document:
     """What a plan keeps of it: versions of its instances, the count of takers of each host that was chosen, and which of the hosts
     that had an instance are ``lost``."""
-    providers = {each.document["uuid"]: each.host["provider"] for name, each in seen.items() if name in chosen}
+    providers = {each.uuid: each.host["provider"] for name, each in seen.items() if name in chosen}
     return {"versions": known.versions, "providers": providers, "lost": known.lost(lost)}
 
 
@@ -214,7 +220,7 @@ class OnEngine:
         yield from holdings.read(draft, instance)
         key, host = keys.instance(uuid), draft.get(keys.host(host_uuid))
         entry = draft.get(key) or keys.new_instance(instance["name"], instance["project"])
-        own = [each for each in entry["pending"] if each["run"] == plan["run"]]
+        own = [each for each in entry["pending"] if _is_of(plan, each)]
         if any(each["op"] == instance["token"] and each["host"] == host_uuid for each in own):
             return host["provider"] if host else 0  # the answer was lost
         found = draft.found[key]
@@ -228,7 +234,7 @@ class OnEngine:
         # an owner there said that it removed it, or is given up as lost
         for left in set(keys.hosts_of(entry)) - {host_uuid}:
             yield from holdings.leave_host(draft, uuid, left, entry["epoch"])
-            _give_up(entry, [left] if left in plan["registry"]["lost"] else [])
+            give_up(entry, [left] if left in plan["registry"]["lost"] else [])
         entry["epoch"] = max(entry["epoch"], (instance.get("generation") or [0])[0])
         holdings.take(draft, instance, entry, self.quotas, _names(plan))
         intent = {"run": plan["run"], "kind": keys.CREATE, "host": host_uuid, "op": instance["token"], "claimed": False}
@@ -292,7 +298,7 @@ class OnEngine:
         failed = [each["uuid"] for each in plan["instances"].values() if each["state"] == FAILED]
         with contextlib.suppress(RegistryUnknown, RegistryBusy):
             entries, _versions = yield from _entries(failed)
-            own = {uuid: entry for uuid, entry in entries.items() if _is_of(plan, entry)}
+            own = {uuid: entry for uuid, entry in entries.items() if _has_begun(plan, entry)}
             chosen = {intent["host"] for entry in own.values() for intent in entry["pending"]}
             scans = yield Ask("rescan", {host: {} for host in plan["reachable"] if plan["uuids"][host] in chosen})
             # by the machine that answered: another one may have the name
@@ -325,7 +331,7 @@ class RemovesOnEngine:
         yield from draft.read(key)
         found, entry = draft.found[key], draft.get(key)
         if found and found.revision == self.known.versions.get(uuid) and (keys.hosts_of(entry) or entry["holds"]):
-            _give_up(entry, set(keys.hosts_of(entry)).intersection(self.known.lost(self.lost)))
+            give_up(entry, set(keys.hosts_of(entry)).intersection(self.known.lost(self.lost)))
             yield from removed_from(draft, uuid, entry, max(after[0], entry["epoch"]), built=True)
 
 
@@ -367,25 +373,29 @@ def _owned(draft: Draft, instance: Instance, epoch: int) -> Procedure[None]:
         return
     intended = [each["host"] for each in entry["pending"] if each["kind"] == keys.CREATE] == [host_uuid]
     if intended or epoch > entry["epoch"]:
-        for left in set(keys.hosts_of(entry)) - {host_uuid}:
-            yield from holdings.leave_host(draft, instance["uuid"], left, entry["epoch"])
-        draft.put(key, {**entry, "owner": host_uuid, "epoch": max(epoch, entry["epoch"]), "pending": []})
+        now = {**entry, "owner": host_uuid, "epoch": max(epoch, entry["epoch"]), "pending": []}
+        yield from holdings.follow(draft, instance["uuid"], entry, now)
 
 
-def _give_up(entry: Document, lost: Iterable[str]) -> None:
+def give_up(entry: Document, lost: Iterable[str]) -> None:
     """They are asked as long as the registry knows the instance: one that is back has an old copy of it."""
     entry["given_up"] = list(dict.fromkeys([*entry["given_up"], *lost]))
 
 
-def _is_of(plan: Plan, entry: Document) -> bool:
-    return any(each["run"] == plan["run"] for each in entry["pending"])
+def _has_begun(plan: Plan, entry: Document) -> bool:
+    return any(_is_of(plan, each) for each in entry["pending"])
+
+
+def _is_of(plan: Plan, intent: Document) -> bool:
+    """Whether it is one to create it, of this run."""
+    return bool((intent["run"], intent["kind"]) == (plan["run"], keys.CREATE))
 
 
 def _given_back(draft: Draft, plan: Plan, uuid: str, without: Collection[str]) -> Procedure[None]:
     """What this run has reserved, if the host is among those ``without`` a record of it."""
     yield from draft.read(keys.instance(uuid))
     entry = draft.get(keys.instance(uuid))
-    if entry and _is_of(plan, entry) and all(each["host"] in without for each in entry["pending"]):
+    if entry and _has_begun(plan, entry) and all(each["host"] in without for each in entry["pending"]):
         yield from removed_from(draft, uuid, entry, entry["epoch"] + 1, built=False)
 
 

@@ -16,7 +16,7 @@ from .. import groups, quotas
 from ..plan import Instance
 from ..procedures.steps import Procedure
 from . import keys
-from .hosts import reservation
+from .hosts import bounded, reservation
 from .transactions import Draft
 
 
@@ -43,12 +43,9 @@ def take(
     for key in holds:
         if draft.get(key) not in (None, uuid):
             raise _taken(instance, key, draft.get(key))
-    group, members = spec.get("group"), {}
-    if group:
-        members = _others(draft, group, uuid)
-        violated = groups.violation(spec, _elsewhere(spec, members, instance["host_uuid"], names))
-        if violated:
-            raise violated
+    group = spec.get("group")
+    members = others(draft, group["uuid"], uuid) if group else {}
+    check_seat(spec, members, instance["host_uuid"], names)
     request = quotas.request_of(uuid, instance, lambda _spec: len(members))
     used = _less(draft.get(keys.quota(project)) or {}, _given_back(entry, built=bool(entry["owner"])))
     over = quotas.over([request], {project: used}, limits)
@@ -57,19 +54,65 @@ def take(
     for key in holds:
         draft.put(key, uuid)
     if group:
-        draft.put(keys.group(group["uuid"]), {**members, uuid: instance["host_uuid"]})
+        draft.put(keys.group(group["uuid"]), {**members, uuid: [instance["host_uuid"]]})
     draft.put(keys.quota(project), _more(used, request.needs))
     entry.update(amounts=dict(request.needs), holds=holds, group=group["uuid"] if group else None, stays=_stays(spec))
-    take_room(draft, instance)
+    take_room(draft, instance, (instance.get("generation") or [0])[0] + 1)
 
 
-def take_room(draft: Draft, instance: Instance) -> None:
-    """``provider`` counts who takes and gives back room there: placement saw one number, and that has to be it still."""
+def take_room(draft: Draft, instance: Instance, epoch: int) -> None:
+    """``epoch``: in which the host will show it. ``provider`` counts who takes and gives back room there: placement saw one number,
+    and for a create that has to be it still."""
     host = draft.get(keys.host(instance["host_uuid"]))
-    reserved = {**host["reserved"], instance["uuid"]: reservation(instance)}
+    reserved = {**host["reserved"], instance["uuid"]: reservation(instance, epoch)}
     removed = {other: epoch for other, epoch in host["removed"].items() if other != instance["uuid"]}
     told = {"provider": host["provider"] + 1, "reserved": reserved, "removed": removed}
     draft.put(keys.host(instance["host_uuid"]), {**host, **told})
+
+
+def check_seat(spec: Document, members: Mapping[str, List[str]], host_uuid: str, names: Mapping[str, str]) -> None:
+    """Raise GroupPolicyViolation if the other ``members`` of its group forbid that host. Anti-affinity is for the host to decide."""
+    if groups.spans_hosts(spec):
+        elsewhere = {names.get(at, at) for hosts in members.values() for at in hosts if at != host_uuid}
+        violated = groups.violation(spec, sorted(elsewhere))
+        if violated:
+            raise violated
+
+
+def follow(draft: Draft, uuid: str, entry: Document, now: Document) -> Procedure[None]:
+    """Write what the registry has of the instance ``now``: the hosts that are in it no more have room again, and its seat is on
+    those that are."""
+    for left in set(keys.hosts_of(entry)) - set(keys.hosts_of(now)):
+        yield from leave_host(draft, uuid, left, now["epoch"])
+    if now["group"] and keys.hosts_of(now) != keys.hosts_of(entry):
+        yield from draft.read(keys.group(now["group"]))
+        members = others(draft, now["group"], uuid)
+        draft.put(keys.group(now["group"]), {**members, uuid: keys.hosts_of(now)})
+    draft.put(keys.instance(uuid), now)
+
+
+def count(draft: Draft, entry: Document, *flavors: Mapping[str, Any]) -> Procedure[None]:
+    """Have it count in its project with these flavors: its own, and while it moves that of the other side."""
+    key, amounts = keys.quota(entry["project"]), quotas.of_flavors(*flavors)
+    yield from draft.read(key)
+    draft.put(key, _more(_without_flavors(draft, entry), amounts))
+    entry["amounts"] = {**entry["amounts"], **amounts}
+
+
+def check_growth(draft: Draft, entry: Document, instance: Instance, limits: Mapping[str, Amounts]) -> None:
+    """Raise QuotaExceeded if its project may not use both flavors of a resize until that is confirmed."""
+    used = _more(_without_flavors(draft, entry), quotas.of_flavors(instance["old_flavor"]))
+    over = quotas.over(
+        [quotas.request_of(instance["uuid"], instance, lambda _spec: 0)], {entry["project"]: used}, limits
+    )
+    if over:
+        raise over[instance["uuid"]]
+
+
+def _without_flavors(draft: Draft, entry: Document) -> Dict[str, int]:
+    """What its project uses beside the flavors that it counts with."""
+    own = {part: entry["amounts"].get(part, 0) for part in quotas.of_flavors()}
+    return _less(draft.get(keys.quota(entry["project"])) or {}, own)
 
 
 def leave_host(draft: Draft, uuid: str, host_uuid: str, epoch: int) -> Procedure[None]:
@@ -79,7 +122,7 @@ def leave_host(draft: Draft, uuid: str, host_uuid: str, epoch: int) -> Procedure
     host = draft.get(key)
     if host:
         reserved = {other: entry for other, entry in host["reserved"].items() if other != uuid}
-        removed = {**host["removed"], uuid: epoch}
+        removed = yield from bounded(draft, host_uuid, {**host["removed"], uuid: epoch})
         draft.put(key, {**host, "provider": host["provider"] + 1, "reserved": reserved, "removed": removed})
 
 
@@ -92,8 +135,7 @@ def drop(draft: Draft, uuid: str, entry: Document, built: bool) -> Procedure[Non
         if draft.get(key) == uuid:
             draft.remove(key)
     if entry["group"]:
-        members = {other: at for other, at in (draft.get(group) or {}).items() if other != uuid}
-        draft.put(group, members)
+        draft.put(group, others(draft, entry["group"], uuid))
     draft.put(quota, _less(draft.get(quota) or {}, _given_back(entry, built)))
     entry.update(owner=None, pending=[], amounts={}, group=None, holds=[])
     entry.pop("stays", None)
@@ -116,14 +158,9 @@ def _taken(instance: Instance, key: str, other: str) -> Exception:
     return address_clash.clash(instance["spec"], held) or InstanceExists("%s is taken" % key)
 
 
-def _others(draft: Draft, group: Document, uuid: str) -> Dict[str, str]:
-    return {other: at for other, at in (draft.get(keys.group(group["uuid"])) or {}).items() if other != uuid}
-
-
-def _elsewhere(spec: Document, members: Mapping[str, str], host_uuid: str, names: Mapping[str, str]) -> List[str]:
-    if not groups.spans_hosts(spec):
-        return []
-    return sorted({names.get(at, at) for at in members.values() if at != host_uuid})
+def others(draft: Draft, group_uuid: str, uuid: str) -> Dict[str, List[str]]:
+    """The other members of the group, each with its hosts."""
+    return {other: at for other, at in (draft.get(keys.group(group_uuid)) or {}).items() if other != uuid}
 
 
 def _less(used: Amounts, amounts: Amounts) -> Dict[str, int]:

@@ -9,11 +9,12 @@ A host's document is the one of host_facts, of whatever age: the claim on the ho
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterable, Iterator, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
 
-from ...model import nics
+from ...model import host_document, nics
 from ...model.lifecycle import CLAIM, CLAIMED
 from ...model.messages import Document
+from .. import garbage
 from ..fleet import Report
 from ..plan import Instance
 from ..procedures.steps import Found, Procedure, Scan
@@ -31,11 +32,17 @@ COUNTED = (
 )
 
 
-class Seen(NamedTuple):
-    """``host``: what the registry keeps of it, see keys.py; ``document``: its facts, not checked yet."""
+MOST_REMOVED = 100  # of a host, before the registry looks which of them its facts show
+# Of a document that is wrong read_fleet tells how.
+WRONG = contextlib.suppress(AttributeError, KeyError, TypeError, host_document.HostDocumentInvalid)
 
+
+class Seen(NamedTuple):
+    """``uuid``: of the host; ``host``: what the registry keeps of it, see keys.py; ``document``: its facts, see unpacked_facts()."""
+
+    uuid: str
     host: Document
-    document: Document
+    document: Any
 
 
 def hosts() -> Procedure[Dict[str, Seen]]:
@@ -54,12 +61,11 @@ def names(uuids: Sequence[str]) -> Procedure[Dict[str, str]]:
     return {wanted[key]: keys.document(key, each)["name"] for key, each in found.items()}
 
 
-def _seen(entries: Mapping[str, Found], facts: Mapping[str, Found]) -> Iterator[Tuple[str, Seen]]:
-    for key, found in entries.items():
-        of_facts = keys.facts(key[len(keys.HOSTS) :])
-        if of_facts in facts:
-            host = keys.document(key, found)
-            yield host["name"], Seen(host, keys.unpacked_facts(of_facts, facts[of_facts]))
+@garbage.put_off()
+def _seen(entries: Mapping[str, Found], facts: Mapping[str, Found]) -> List[Tuple[str, Seen]]:
+    documents = {key[len(keys.FACTS) :]: document for key, document in keys.unpacked_facts(facts).items()}
+    read = {key[len(keys.HOSTS) :]: keys.document(key, found) for key, found in entries.items()}
+    return [(host["name"], Seen(uuid, host, documents[uuid])) for uuid, host in read.items() if uuid in documents]
 
 
 def reports(seen: Mapping[str, Seen], names: Iterable[str], live: Mapping[str, Report]) -> Dict[str, Report]:
@@ -70,14 +76,20 @@ def reports(seen: Mapping[str, Seen], names: Iterable[str], live: Mapping[str, R
         if name in live:
             found[name] = dict(live[name])  # type: ignore[assignment]
             if known and "document" in found[name]:
-                with contextlib.suppress(AttributeError, KeyError, TypeError):  # wrong: read_fleet tells how
+                with WRONG:
                     found[name]["document"] = with_reserved(known.host, found[name]["document"])
         elif known is None:
             found[name] = {"reason": "the registry does not know it: read it with berth.kvm.refresh"}
         elif not known.host["trusted"]:
             found[name] = {"reason": "the registry does not trust what it said: berth.kvm.audit says why"}
         else:
-            found[name] = {"document": as_of_now(known.host, known.document)}
+            found[name] = {"document": known.document}
+            if known.host["reserved"] or known.host["removed"]:
+                with WRONG:
+                    document = host_document.check(known.document)
+                    now = as_of_now(known.host, document)
+                    if now != document:  # it is checked again
+                        found[name]["document"] = now
     return found
 
 
@@ -119,8 +131,8 @@ def _is_later(entry: Mapping[str, Any], epoch: int) -> bool:
     return not entry.get("foreign") and _epoch(entry) > epoch
 
 
-def reservation(instance: Instance) -> Document:
-    """What the host will show of the instance once it has claimed it."""
+def reservation(instance: Instance, epoch: int) -> Document:
+    """What the host will show of the instance once it has claimed it, in this epoch."""
     spec, allocation = instance["spec"], instance.get("allocation") or {}
     flavor = spec["flavor"]
     return {
@@ -130,7 +142,7 @@ def reservation(instance: Instance) -> Document:
         "flavor": flavor,
         "group": (spec.get("group") or {}).get("name"),
         "role": CLAIM,
-        "generation": [(instance.get("generation") or [0])[0] + 1, 0],
+        "generation": [epoch, 0],
         "phase": CLAIMED,
         "vm_state": "building",
         "task_state": None,
@@ -188,6 +200,19 @@ def tidied(host_uuid: str, still: bool) -> Procedure[None]:
             draft.put(key, {**now, "provider": host["provider"] + 1})
 
     yield from transacted(change, closed=True)
+
+
+def bounded(draft: Draft, host_uuid: str, removed: Dict[str, int]) -> Procedure[Dict[str, int]]:
+    """Of what was removed there, if it is much, what the facts show still: only that counts. A host that nobody refreshes would
+    have more and more of it."""
+    if len(removed) <= MOST_REMOVED:
+        return removed
+    key = keys.facts(host_uuid)
+    yield from draft.read(key)
+    found = draft.found[key]
+    facts = keys.unpacked_facts({key: found})[key] if found else None
+    shown = {each["uuid"] for each in host_document.check(facts)["instances"]} if facts else set()
+    return {uuid: epoch for uuid, epoch in removed.items() if uuid in shown}
 
 
 def _read_as(host: Document) -> Any:

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a create has to decide over several hosts, and who decides it: the hosts themselves (embedded.py), or an engine beside
-them (engine.py). The record and the lock of a host stay what lets a guest run there.
+"""What a create, a delete and a move have to decide over several hosts, and who decides it: the hosts themselves (embedded.py), or
+an engine beside them (engine.py, moves.py). The record and the lock of a host stay what lets a guest run there.
 
 Its methods are procedures, so that whatever carries one out, a playbook or a test, carries out all of them.
 """
@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, Iterable, Mapping, Protocol, Tuple
 from ...model.messages import Document
 from ..plan import Plan
 from ..procedures.steps import Ask, Procedure
+from ..walk import Walk
 
 
 class Registry(Protocol):
@@ -37,6 +38,22 @@ class Removes(Protocol):
     def removed(self, gone: Iterable[Mapping[str, Any]], hosts: Iterable[str]) -> Procedure[None]:
         """``gone``: what was to be done with each, see what_to_operate.where(), nothing if it was gone; ``hosts``: all that the run
         has asked."""
+
+
+class Moves(Protocol):
+    """What a move decides and tells beside its two hosts, whose records say how far it is."""
+
+    def begin_move(self, walk: Walk) -> Procedure[None]:
+        """Before the first leg: take what the move needs. Raises a BerthError if it may not begin; no host was asked then."""
+
+    def judges(self, walk: Walk) -> bool:
+        """Whether the claim on the destination is to be judged."""
+
+    def stands(self, walk: Walk) -> Procedure[None]:
+        """After that claim: raise a BerthError if it does not stand."""
+
+    def follow(self, walk: Walk) -> Procedure[None]:
+        """After the legs, whatever came of them: who owns the instance, and what it holds."""
 
 
 def claim(plan: Plan, hosts: Iterable[str], *parts: str) -> Procedure[Mapping[str, Any]]:

@@ -6,15 +6,16 @@
 /berth/meta                  the registry itself; /berth/host/UUID a host, /berth/facts/UUID what host_facts said of it, packed
 /berth/inst/UUID             an instance: its owner and epoch, and what runs have begun with it. It stays when the instance is gone
 /berth/name/PROJECT/NAME, /berth/addr/NETWORK/ADDRESS, /berth/mac/MAC, /berth/volume/UUID    the uuid of the instance that has it
-/berth/quota/PROJECT         what the project uses; /berth/group/UUID the members of a server group, each with its host
+/berth/quota/PROJECT         what the project uses; /berth/group/UUID the members of a server group, each with its hosts
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Mapping, Optional, Type
 
+from ...model import host_document
 from ...model.errors import BerthError
 from ...model.messages import Document
 from ...model.shape import (
@@ -48,7 +49,8 @@ HOSTS, FACTS, INSTANCES, QUOTAS, GROUPS = (
 NAMES, ADDRESSES, MACS, VOLUMES = "/berth/name/", "/berth/addr/", "/berth/mac/", "/berth/volume/"
 SCHEMA = 1
 MOST_FACTS = 1 << 24  # bytes of one host's document
-CREATE = "create"
+AT_ONCE = 500  # documents that are read as one text, so that the names of their fields are there once
+CREATE, MOVE = "create", "move"  # what a run has begun
 COUNT = whole(0, 1 << 40)
 
 
@@ -56,7 +58,11 @@ class RegistryDocumentInvalid(BerthError):
     """A document in the registry's engine breaks its schema: somebody else wrote it, or it is of another version."""
 
 
-_PENDING = object_of({"run": text(), "kind": choice(CREATE, "move"), "host": uuid, "op": text(), "claimed": flag})
+class RegistryDocumentRefused(BerthError):
+    """What was to be written to the registry breaks its schema. Nothing was written."""
+
+
+_PENDING = object_of({"run": text(), "kind": choice(CREATE, MOVE), "host": uuid, "op": text(), "claimed": flag})
 _CHECKS: Dict[str, Check] = {
     # before: while the hosts change over, the incarnation that they come from, or an empty text if they had no registry
     META: object_of(
@@ -94,7 +100,7 @@ _CHECKS: Dict[str, Check] = {
         optional=("stays",),
     ),
     QUOTAS: map_of(text(32), COUNT, 20),
-    GROUPS: map_of(uuid, uuid, 10000),
+    GROUPS: map_of(uuid, list_of(uuid, 11), 10000),
 }
 
 
@@ -144,43 +150,72 @@ def nic_of(key: str) -> str:
 
 
 def written(key: str, document: Any) -> Write:
+    """Raises RegistryDocumentRefused: no run could read it."""
+    try:
+        _check_of(key)(document)
+    except Fault as fault:
+        raise _invalid(RegistryDocumentRefused, key, fault.field(), show(fault.value), fault.rule) from None
     return Write(key, json.dumps(document, separators=(",", ":"), sort_keys=True).encode())
 
 
 def written_facts(host_uuid: str, document: Document) -> Write:
-    return Write(facts(host_uuid), zlib.compress(json.dumps(document, separators=(",", ":")).encode(), 6))
+    """Raises HostDocumentInvalid: what is there is sealed as checked."""
+    checked = host_document.check(document)
+    return Write(facts(host_uuid), zlib.compress(json.dumps(checked, separators=(",", ":")).encode(), 6))
 
 
 def document(key: str, found: Optional[Found]) -> Any:
     """The document, checked; None if there is none. Raises RegistryDocumentInvalid."""
     if found is None:
         return None
-    kind = next((prefix for prefix in _CHECKS if key.startswith(prefix)), None)
     try:
-        read = json.loads(found.value)
-        return _CHECKS[kind](read) if kind else uuid(read)
+        return _check_of(key)(json.loads(found.value))
     except Fault as fault:
-        raise _invalid(key, fault.field(), show(fault.value), fault.rule) from None
+        raise _invalid(RegistryDocumentInvalid, key, fault.field(), show(fault.value), fault.rule) from None
     except ValueError:
-        raise _invalid(key, "value", show(found.value[:80].decode("utf-8", "replace")), "JSON") from None
+        text = show(found.value[:80].decode("utf-8", "replace"))
+        raise _invalid(RegistryDocumentInvalid, key, "value", text, "JSON") from None
 
 
-def unpacked_facts(key: str, found: Found) -> Any:
-    """A host's document, which read_fleet checks."""
+def _check_of(key: str) -> Check:
+    return next((check for prefix, check in _CHECKS.items() if key.startswith(prefix)), uuid)
+
+
+def unpacked_facts(found: Mapping[str, Found]) -> Dict[str, Any]:
+    """Key -> the document of a host: a Checked where it is sealed, else one that read_fleet checks."""
+    sealed = [key for key in found if found[key].sealed]
+    documents = {key: _loaded(key, _unpacked(key, found[key])) for key in found.keys() - sealed}
+    for at in range(0, len(sealed), AT_ONCE):
+        some = sealed[at : at + AT_ONCE]
+        read = json.loads(b"[%s]" % b",".join(_unpacked(key, found[key]) for key in some))
+        documents.update(zip(some, map(host_document.Checked, read)))
+    return documents
+
+
+def _unpacked(key: str, found: Found) -> bytes:
+    unpacking = zlib.decompressobj()
     try:
-        unpacking = zlib.decompressobj()
         read = unpacking.decompress(found.value, MOST_FACTS)
-        if unpacking.unconsumed_tail:
-            raise _invalid(key, "value", None, "at most %d bytes" % MOST_FACTS)
-        return json.loads(read)
-    except (ValueError, zlib.error):
-        raise _invalid(key, "value", None, "packed JSON") from None
+    except zlib.error:
+        raise _invalid_facts(key, "packed JSON") from None
+    if unpacking.unconsumed_tail:
+        raise _invalid_facts(key, "at most %d bytes" % MOST_FACTS)
+    return read
 
 
-def _invalid(key: str, field: str, value: Any, rule: str) -> RegistryDocumentInvalid:
-    return RegistryDocumentInvalid(
-        "%s in the registry: %s is not valid" % (key, field), field=field, value=value, rule=rule
-    )
+def _loaded(key: str, text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise _invalid_facts(key, "packed JSON") from None
+
+
+def _invalid_facts(key: str, rule: str) -> BerthError:
+    return _invalid(RegistryDocumentInvalid, key, "value", None, rule)
+
+
+def _invalid(error: Type[BerthError], key: str, field: str, value: Any, rule: str) -> BerthError:
+    return error("%s in the registry: %s is not valid" % (key, field), field=field, value=value, rule=rule)
 
 
 def new_instance(instance_name: str, project: str) -> Document:
@@ -199,4 +234,5 @@ def new_instance(instance_name: str, project: str) -> Document:
 
 def hosts_of(entry: Document) -> List[str]:
     """The uuids of the hosts that have the instance, or may have it."""
-    return [each for each in (entry["owner"], *(intent["host"] for intent in entry["pending"])) if each]
+    found = (entry["owner"], *(intent["host"] for intent in entry["pending"]))
+    return [each for each in dict.fromkeys(found) if each]

@@ -4,7 +4,8 @@
 """Who owns an instance, where the registry and the hosts are compared: what the registry is to say, or why a person decides.
 
 The hosts are right where they prove it. An epoch only grows. A host becomes the owner only with a later record than the
-registry knows, and if no other host may have the instance: each answers and has no record of it, or is given up as lost.
+registry knows, and if no other host may have the instance: each answers and has no record of it, or the part of a move that does
+not own it, or is given up as lost.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Collection, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple
 
-from ...model.lifecycle import CLAIM, OWN
+from ...model.lifecycle import ACTIVE, CLAIM, IN, OUT, OWN
 from ...model.messages import Document
 from ..fleet import Fleet
 from . import keys
@@ -89,23 +90,33 @@ def _named(uuid: str, records: List[Tuple[str, Document]], seen: Seen) -> Tuple[
 
 def _owned(uuid: str, entry: Document, host: str, record: Document, seen: Seen) -> Decided:
     name, epoch = entry["name"], epoch_of(record)
+    beside = _in_a_move(uuid, host, seen)
     if entry["owner"] == host and epoch >= entry["epoch"]:
-        pending = _pending(uuid, entry, seen)
+        ended = record["phase"] == ACTIVE and not beside
+        pending = _begun_on({**entry, "pending": _pending(uuid, entry, seen, ended)}, beside, keys.MOVE)
         found = {**entry, "epoch": epoch, "pending": pending}
         raised = "%s has it in epoch %d, the registry in epoch %d" % (seen.name_of(host), epoch, entry["epoch"])
         return found, Difference(name, raised) if epoch > entry["epoch"] else _ended(entry, found)
     if epoch <= entry["epoch"]:
         text = "%s has a record of it of epoch %d, and the registry knows epoch %d, on %s: that record is older"
-        return entry, Difference(
+        return _removed(uuid, entry, seen) or entry, Difference(
             name, text % (seen.name_of(host), epoch, entry["epoch"], seen.name_of(entry["owner"])), mends=False
         )
-    others = sorted(seen.name_of(each) for each in _others(uuid, entry, host, seen))
+    others = sorted(seen.name_of(each) for each in _others(uuid, entry, host, seen) if each not in beside)
     if others:
         text = "%s has it, the registry says %s, and %s may have it, too"
         told = text % (seen.name_of(host), _said(entry, seen), " and ".join(others))
         return entry, Difference(name, told, mends=False)
-    found = {**entry, "owner": host, "epoch": epoch, "pending": []}
+    left = [each for each in keys.hosts_of(entry) if each != host and each in seen.lost]
+    given_up = list(dict.fromkeys([*entry["given_up"], *left]))
+    pending = _begun_on({**entry, "pending": []}, beside, keys.MOVE)
+    found = {**entry, "owner": host, "epoch": epoch, "pending": pending, "given_up": given_up}
     return found, Difference(name, "%s has it, the registry says %s" % (seen.name_of(host), _said(entry, seen)))
+
+
+def _in_a_move(uuid: str, owner: str, seen: Seen) -> List[str]:
+    """The hosts beside its owner that say that they have a part of a move of it."""
+    return [host for host, record in seen.records.get(uuid, ()) if host != owner and record["role"] in (IN, OUT)]
 
 
 def _others(uuid: str, entry: Document, host: str, seen: Seen) -> List[str]:
@@ -124,12 +135,13 @@ def _owned_twice(uuid: str, entry: Document, owners: List[Tuple[str, Document]],
 
 def _begun(entry: Document, records: List[Tuple[str, Document]], seen: Seen) -> Decided:
     """It is claimed, or a move has not ended: whoever acts on it next asks these hosts."""
-    if entry["owner"]:
+    claims = [host for host, record in records if record["role"] == CLAIM and not entry["owner"]]
+    moves = [host for host, record in records if record["role"] != CLAIM and host != entry["owner"]]
+    if entry["owner"] and not moves:
         return entry, None
-    claims = [host for host, record in records if record["role"] == CLAIM]
-    moves = [host for host, record in records if record["role"] != CLAIM]
-    pending = _begun_on({**entry, "pending": _begun_on(entry, claims, keys.CREATE)}, moves, "move")
-    found = {**entry, "pending": pending, "epoch": max([entry["epoch"], *(epoch_of(each) for _at, each in records)])}
+    pending = _begun_on({**entry, "pending": _begun_on(entry, claims, keys.CREATE)}, moves, keys.MOVE)
+    seen_in = [] if entry["owner"] else [epoch_of(each) for _host, each in records]
+    found = {**entry, "pending": pending, "epoch": max([entry["epoch"], *seen_in])}
     begun = sorted(seen.name_of(host) for host, _record in records)
     text = "it was begun on %s, of which the registry did not know" % " and ".join(begun)
     return found, Difference(entry["name"], text) if pending != entry["pending"] else None
@@ -142,12 +154,20 @@ def _nowhere(uuid: str, entry: Document, seen: Seen) -> Decided:
         return _nowhere_owned(uuid, entry, seen)
     if owner not in seen.answering:
         return entry, None
-    gone = _gone_there(uuid, owner, seen)
-    if gone < entry["epoch"] or seen.may_have(owner, uuid):
+    found = _removed(uuid, entry, seen)
+    if found is None:
         text = "%s has no record of it and did not remove it, and the registry has it there"
         return entry, Difference(entry["name"], text % seen.name_of(owner), mends=False)
-    found = {**entry, "owner": None, "epoch": gone, "pending": []}
     return found, Difference(entry["name"], "%s has removed it, the registry has it there" % seen.name_of(owner))
+
+
+def _removed(uuid: str, entry: Document, seen: Seen) -> Optional[Document]:
+    """What the registry is to have where the owner says that it removed the instance; else None."""
+    owner = entry["owner"]
+    gone = _gone_there(uuid, owner, seen)
+    if owner not in seen.answering or gone < entry["epoch"] or seen.may_have(owner, uuid):
+        return None
+    return {**entry, "owner": None, "epoch": gone, "pending": []}
 
 
 def _nowhere_owned(uuid: str, entry: Document, seen: Seen) -> Decided:
@@ -169,17 +189,25 @@ def _gone_there(uuid: str, host: str, seen: Seen) -> int:
     return gone[0] if gone else -1
 
 
-def _pending(uuid: str, entry: Document, seen: Seen) -> List[Document]:
-    """What was begun, without what has certainly ended."""
-    if not seen.still:
-        return list(entry["pending"])
+def _pending(uuid: str, entry: Document, seen: Seen, at_rest: bool = False) -> List[Document]:
+    """What was begun, without what has certainly ended. ``at_rest``: its owner says that it does not move; a run that is about to
+    move it sees that its intent is gone, and gives up."""
     lost = [each for each in entry["pending"] if each["host"] in seen.lost]
-    return [each for each in entry["pending"] if each in lost or seen.may_have(each["host"], uuid)]
+    return [
+        each
+        for each in entry["pending"]
+        if each in lost
+        or seen.may_have(each["host"], uuid)
+        and not (at_rest and each["host"] == entry["owner"])
+        or not (seen.still or at_rest and each["kind"] == keys.MOVE)
+    ]
 
 
 def _ended(before: Document, after: Document) -> Optional[Difference]:
     if len(after["pending"]) < len(before["pending"]):
         return Difference(before["name"], "a run began it and ended, and its host has nothing of it")
+    if after["owner"] and after["pending"] != before["pending"]:
+        return Difference(before["name"], "a move of it has not ended, of which the registry did not know")
     if after["pending"] != before["pending"]:
         return Difference(before["name"], "the hosts remember that a run began it on a host that does not answer")
     if after["epoch"] != before["epoch"]:

@@ -13,6 +13,7 @@ from ..operations import OPERATIONS
 
 # The words are those that the playbooks have for what they do: an operation, or else a decision.
 CREATES = ("place", "show_places")
+MOVES = ("cold_migrate", "confirm", "confirm_due", "live_migrate", "migrate", "resize", "revert")
 ENDS = ("delete",)
 AT_THE_HOST = (
     "backup", "backups", "console", "delete_snapshot", "image_from_instance", "lock", "pause", "reboot", "rebuild", "recover",
@@ -28,7 +29,7 @@ class NotOverRegistry(BerthError):
 
 def check(operation: str) -> None:
     """Raise NotOverRegistry for what no list has."""
-    if operation not in (*CREATES, *ENDS, *AT_THE_HOST, *LOOKS):
+    if operation not in (*CREATES, *MOVES, *ENDS, *AT_THE_HOST, *LOOKS):
         raise NotOverRegistry(
             "%s is not done over a registry yet, and the fleet of this run belongs to one" % operation,
             hint=registry_hints.go_back_to_hosts(),
@@ -37,7 +38,7 @@ def check(operation: str) -> None:
 
 def asks_where(operation: str) -> bool:
     """Whether the registry is asked where the instances are."""
-    return operation in (*CREATES, *ENDS, *AT_THE_HOST)
+    return operation in (*CREATES, *MOVES, *ENDS, *AT_THE_HOST)
 
 
 def may_start(operation: str) -> bool:
@@ -47,4 +48,4 @@ def may_start(operation: str) -> bool:
 
 def waits(operation: str) -> bool:
     """Whether nothing is done while the registry gives no answer or is closed. Else all hosts are asked where the instances are."""
-    return operation in (*CREATES, *ENDS)
+    return operation in (*CREATES, *MOVES, *ENDS)

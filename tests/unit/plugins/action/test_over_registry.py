@@ -13,7 +13,8 @@ import pytest
 from controller import Controller
 from placement_case import CATALOG, VM, facts
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "protocol"))
+TESTS = Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(TESTS / "protocol"), str(TESTS / "unit" / "plugins" / "module_utils")]
 import history_engine  # noqa: E402
 from memory_engine import MemoryEngine  # noqa: E402
 
@@ -43,6 +44,7 @@ class Fleet:
             self.know(name)
         monkeypatch.setattr(delegates, "run_on", self.run_on)
         monkeypatch.setattr(guest_addresses, "find", lambda *_given: None)
+        monkeypatch.setattr(registry_access, "members_of_run", lambda _action, _vars: [("m", 2379)])
         monkeypatch.setattr(
             registry_access,
             "of_run",
@@ -299,8 +301,85 @@ def test_without_the_registry_an_old_copy_is_not_started_beside_a_host_that_may_
     assert ((lost, "instance") in created.modules()) == (operation != "recover")
 
 
+def view_of(flavor=TINY, **more):
+    """What a host says of its record of web, which is at rest."""
+    spec = {"uuid": WEB, "name": "web", "project_id": "default", "flavor": flavor, "networks": [], "group": None, "pool": None,
+            "image": {"name": "guest", "id": "guest", "min_disk": 0, "min_ram": 0, "properties": {}}}  # fmt: skip
+    return {"uuid": WEB, "name": "web", "role": "OWN", "phase": "active", "op": None, "attempt": 0, "generation": [1, 4],
+            "spec": spec, "vm_state": "active", "task_state": None, "migration": None, "running": True, **more}  # fmt: skip
+
+
+def moved(created, operation="cold_migrate", check_mode=False):
+    """What a run returns that moves web. Its source refuses the first leg."""
+    reply = created.reply
+
+    def answer(name, module, given):
+        found = {"failed": True, "error": BUSY} if module == "migration" else reply(name, module, given)
+        moves = [view_of()] if created.has.get(name) else []
+        return {**found, "moves": moves} if module == "host_facts" else found
+
+    created.reply = answer
+    it = created.controller()
+    values = {**it.task_vars(), **it.hostvars.raw_get("web"), "inventory_hostname": "web", "berth_instances": "web",
+              "ansible_play_hosts": ["web"]}  # fmt: skip
+    return it.run("move_instances", {"operation": operation, "may_fail": True}, values, check_mode)
+
+
+BUSY = {"code": "InstanceBusy", "message": "another run has it", "hint": None}
+
+
+def test_a_move_asks_the_owner_alone_and_chooses_by_what_the_registry_has_of_the_others(created):
+    (source,) = created.has
+    result = moved(created)
+    assert "InstanceBusy" in result["msg"], result
+    assert created.modules() == [(source, "host_facts"), (source, "migration")]
+    leg = created.asked[-1][2]
+    assert leg["steps"] == ["begin"] and leg["destination"]["name"] in set(NAMES) - {source}
+    assert {**MARK, "revision": leg["registry"]["revision"]} == leg["registry"]
+    assert (created.entry()["owner"], created.entry()["pending"]) == (of_host(source), [])
+
+
+def test_what_a_move_takes_is_in_the_registry_before_its_first_leg(created, monkeypatch):
+    seen, run_on = [], created.run_on
+
+    def watched(asked, module, *given, **more):
+        seen.append([each["kind"] for each in created.entry()["pending"]] if module.endswith("migration") else None)
+        return run_on(asked, module, *given, **more)
+
+    monkeypatch.setattr(delegates, "run_on", watched)
+    moved(created)
+    assert seen == [None, [keys.MOVE]]
+
+
+def test_a_move_in_check_mode_reserves_nothing(created):
+    before = dict(created.engine.keys)
+    moved(created, check_mode=True)
+    assert created.engine.keys == before and created.modules()[-1][1] == "migration"
+
+
+@pytest.mark.parametrize("operation", ["resize", "cold_migrate", "live_migrate", "confirm", "revert"])
+def test_a_move_is_refused_before_any_host_is_asked_while_the_registry_gives_no_answer(created, operation):
+    created.engine.away = True
+    _it, read = created.read(operation)
+    assert read.get("error_code") == "RegistryUnknown" and created.asked == []
+
+
+def test_a_host_that_a_move_names_is_asked_although_the_registry_does_not_know_of_it(created):
+    (source,) = created.has
+    other = next(name for name in NAMES if name != source)
+    sides = {
+        "source": {"uuid": of_host(source), "name": source},
+        "destination": {"uuid": of_host(other), "name": other},
+    }
+    reply = created.reply
+    begun = view_of(phase="resizing", migration={"type": "resize", **sides})
+    created.reply = lambda name, *given: {**reply(name, *given), "moves": [begun] if name == source else []}
+    created.read("confirm")
+    assert created.modules() == [(source, "host_facts"), (other, "host_facts")]
+
+
 @pytest.mark.follows("go_back_to_hosts")
-@pytest.mark.parametrize("operation", ["resize", "update", "adopt", "clone", "take_over", "fence_host", "remove_host"])
+@pytest.mark.parametrize("operation", ["update", "adopt", "clone", "take_over", "fence_host", "remove_host"])
 def test_what_is_not_done_over_a_registry_is_refused_before_any_host_is_asked(created, monkeypatch, operation):
     _it, read = created.read(operation)
     assert read.get("error_code") == "NotOverRegistry" and operation in read["msg"] and created.asked == []

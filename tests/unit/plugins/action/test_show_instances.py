@@ -14,6 +14,7 @@ import pytest
 from ansible.utils import color
 from controller import Controller
 from held_case import WEB, held
+from plan_moves_case import view
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
@@ -49,7 +50,9 @@ def reply(told):
 def show(monkeypatch, capsys):
     """show(h1=[...], ...): (the action's result, what it said); a host of None is silent."""
 
-    def act(answers=None, described=True, notes=None, volumes=(), limit=None, file=None, addresses=None, **hosts):
+    def act(
+        answers=None, described=True, notes=None, volumes=(), limit=None, file=None, addresses=None, views=(), **hosts
+    ):
         identity = {name: str(uuid.uuid5(uuid.NAMESPACE_DNS, name)) for name in hosts}
         facts = {}
         for name, instances in hosts.items():
@@ -57,6 +60,7 @@ def show(monkeypatch, capsys):
                 document = {**HOST, "uuid": identity[name], "instances": instances, "num_instances": len(instances)}
                 document["volumes"] = list(volumes)
                 facts[name] = {"ansible_facts": {"berth_host": document}, "notes": (notes or {}).get(name) or {}}
+                facts[name].update({"moves": list(views)} if views else {})
                 facts[name]["addresses"] = {
                     uuid: {"address": told, "source": "lease"} for uuid, told in (addresses or {}).items()
                 }
@@ -87,6 +91,26 @@ def test_the_address_that_a_guest_has_by_dhcp_is_shown_where_its_record_has_none
     known = {**KNOWN, "networks": [{"network": "lan", "address": address, "mac": "52:54:00:00:00:01"}]}
     _result, said = show({"h1": known}, h1=[held()], addresses={WEB: "192.0.2.77"})
     assert any(row.startswith("web1 active h1 small %s" % shown) for row in rows(said))
+
+
+@pytest.mark.parametrize(
+    "changes, said_so",
+    [
+        ({}, "live yes"),
+        (
+            {"resources": {"pci_devices": [{"address": "0000:01:00.0"}]}},
+            "live no: its guest runs with devices of its host",
+        ),
+    ],
+)
+def test_whether_it_would_move_live_is_shown_or_why_not(show, changes, said_so):
+    _result, said = show({"h1": {**KNOWN, "locked": None}}, h1=[held()], views=[view("web1", **changes)])
+    assert any(row.startswith(said_so) for row in rows(said)), said
+
+
+def test_nothing_is_said_of_moving_live_where_its_host_does_not_tell_its_records(show):
+    _result, said = show({"h1": KNOWN}, h1=[held()])
+    assert not any(row.startswith("live") for row in rows(said))
 
 
 OFF = "off, though nobody stopped it with berth.kvm.stop; run berth.kvm.start"

@@ -125,6 +125,35 @@ def test_check_mode_keeps_nothing(watch):
     assert not watch.folder.exists()
 
 
+def test_once_its_evacuation_is_over_the_next_passes_leave_a_host_alone(watch, capsys):
+    watch.look()
+    watch.after(200)
+    assert watch.after(200)["evacuate"] == ["kvm3"]
+    assert watch.look(evacuated=["kvm3"])["evacuate"] == ["kvm3"] and watch.kept()["evacuated"] == ["kvm3"]
+    again = watch.after(200)
+    assert again["evacuate"] == [] and again["down"] == ["kvm3"] and not again.get("failed")
+    assert "kvm3 is down, and was evacuated" in capsys.readouterr().out
+
+
+def test_an_evacuation_that_was_killed_is_begun_again(watch):
+    watch.look()
+    watch.after(200)
+    assert watch.after(200)["evacuate"] == ["kvm3"] and watch.after(60)["evacuate"] == ["kvm3"]
+
+
+def test_check_mode_keeps_no_evacuation_either(watch):
+    watch.look()
+    watch.look(check_mode=True, evacuated=["kvm3"])
+    assert watch.kept()["evacuated"] == []
+
+
+def test_what_an_earlier_version_has_kept_is_read(watch):
+    watch.look()
+    (path,) = watch.folder.iterdir()
+    path.write_text('{"at": 1000, "down": {"kvm3": 700}}')
+    assert watch.look()["evacuate"] == ["kvm3"]
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"at": "x", "down": {}}', '{"at": 1000, "down": []}'])
 def test_a_file_that_cannot_be_read_begins_anew(watch, text):
     watch.look()

@@ -155,11 +155,29 @@ def test_a_guest_without_devices_moves_live_if_it_runs(case, guest, said):
     assert {row["name"]: row["live"] for row in case.written()[1]["instances"]}["at-rest-h1"] == said
 
 
+def test_each_host_has_how_many_more_of_each_flavor_fit_and_what_is_really_in_use(case):
+    case.document("h1").update(
+        metrics=[{"name": "load.1", "value": 1.25}], memory_mb=512 + case.document("h1")["reserved_host_memory_mb"]
+    )
+    case.document("h2").update(vcpus=64, cpu_allocation_ratio=1.0, local_gb=1000)
+    pools = case.document("h2")["pools"]
+    pools[sorted(pools)[0]].update(capacity_gb=100, free_gb=60)
+    case.silence("h3")
+    case.write()
+    page, data = case.written()
+    hosts = {host["name"]: host for host in data["hosts"]}
+    assert hosts["h1"]["fits"]["small"] < 10 == hosts["h2"]["fits"]["small"] and hosts["h3"]["fits"] == {}
+    assert (hosts["h1"]["load"], hosts["h3"]["load"]) == (1.25, None)
+    assert hosts["h2"]["pools"][sorted(pools)[0]] == {"used_gb": 40, "capacity_gb": 100} and hosts["h3"]["pools"] == {}
+    assert "load 1.25" in page.row("h1")[9] and "40 of 100 GiB" in page.row("h2")[9]
+    assert "10 or more small" in page.row("h2")[8] and page.row("h3")[8:] == ["-", "-"]
+
+
 def test_a_fault_of_the_inventory_leaves_unknown_what_moves_live_and_nothing_else(case):
     case.variables["berth_flavors"] = {"small": {"vcpus": "many"}}
     assert not case.write().get("failed")
     page, data = case.written()
-    assert any(said.startswith("Whether instances move live is not known.") for said in data["said"])
+    assert any(said.startswith("Whether instances move live, and what fits, is not known.") for said in data["said"])
     assert {row["live"] for row in data["instances"]} == {""} and page.row("at-rest-h1")[2] == "h1"
 
 

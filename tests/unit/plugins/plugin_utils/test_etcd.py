@@ -21,6 +21,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import 
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import (  # noqa: E402
     Compare,
+    Found,
     Scan,
     Transact,
     Write,
@@ -52,7 +53,7 @@ def put(engine, key, value=b"v", *compare):
 
 def test_a_write_is_read_in_its_own_transaction_with_its_revision(engine):
     done = put(engine, "/a", b"\x00\xff")
-    assert done["succeeded"] and done["found"] == {"/a": (b"\x00\xff", done["revision"])}
+    assert done["succeeded"] and done["found"] == {"/a": Found(b"\x00\xff", done["revision"])}
     again = put(engine, "/a", b"")
     assert again["revision"] == done["revision"] + 1 and again["found"]["/a"].value == b""
 
@@ -66,7 +67,7 @@ def test_all_is_written_at_one_revision_or_nothing(engine):
     assert done["succeeded"] and {found.revision for found in done["found"].values()} == {done["revision"]}
     late = engine.transact(both._replace(writes=(Write("/a", b"3"), Write("/c", b"3")), reads=("/a", "/c")))
     assert (late["succeeded"], late["revision"]) == (False, done["revision"])
-    assert late["found"] == {"/a": (b"1", done["revision"])}
+    assert late["found"] == {"/a": Found(b"1", done["revision"])}
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_a_scan_has_all_keys_of_a_prefix_of_one_revision(engine, monkeypatch):
         put(engine, "/a/%d" % number, b"%d" % number)
     now = put(engine, "/b")["revision"]
     found = engine.scan(Scan("/a/"))
-    assert found["revision"] == now and [value for value, _revision in found["found"].values()] == [
+    assert found["revision"] == now and [each.value for each in found["found"].values()] == [
         b"%d" % number for number in range(8)
     ]
     assert engine.scan(Scan("/c"))["found"] == {} and sorted(engine.scan(Scan("/"))["found"])[-1] == "/b"

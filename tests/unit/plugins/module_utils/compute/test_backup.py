@@ -243,14 +243,26 @@ def test_the_directory_is_an_absolute_path(web, path):
         back_up(web, path)
 
 
+def test_what_was_written_since_a_backup_elsewhere_with_the_same_id_is_not_all_that_is_copied(web, to, tmp_path, monkeypatch):
+    """Each place counts by the clock of its own host."""
+    ids = iter((1, 1, 2))
+    monkeypatch.setattr(make.keep, "next_id", lambda _where: "20260101T00000%dZ" % next(ids))
+    other = str(tmp_path / "other")
+    os.mkdir(other)
+    for place_of_it in (to, other, to):
+        write(web, 1)
+        made = back_up(web, place_of_it)
+    assert made["kind"] == "full" and made["previous"] is None
+
+
 def test_if_one_disk_of_a_running_guest_has_to_be_copied_whole_all_are_and_it_is_said_why(web, to, monkeypatch):
     made = back_up(web, to)["id"]
     previous = Place(to, web.uuid).known()[made]
-    known = {bitmap_of(previous.id): True}
+    known = {bitmap_of(make.mark(to, previous.id)): True}
 
     def kinds(usable):
         monkeypatch.setattr(make.running, "usable", lambda _found, path: usable(path))
-        return [(each.kind, each.why) for each in make.parts_of(web.host, web.record, previous, object(), "/t")]
+        return [(each.kind, each.why) for each in make.parts_of(web.host, web.record, previous, object(), "/t", to)]
 
     assert kinds(lambda _path: known) == [(INCREMENT, ""), (INCREMENT, "")]
     (root, why), (data, _why) = kinds(lambda path: known if path.endswith("root.qcow2") else {})
@@ -334,10 +346,10 @@ def test_a_directory_in_a_pool_is_no_place_for_backups_and_nobody_is_told_to_mou
 def test_a_guest_that_ends_when_its_backup_is_named_has_that_backup(web, to, monkeypatch):
     first, known = back_up(web, to), make.drop_bitmaps
 
-    def drop(parts, found, backup_id):
-        if backup_id != first["id"]:
+    def drop(parts, found, kept):
+        if kept != make.mark(to, first["id"]):
             raise TransferFailed("the guest has ended")
-        known(parts, found, backup_id)
+        known(parts, found, kept)
 
     monkeypatch.setattr(make, "drop_bitmaps", drop)
     second = back_up(web, to)

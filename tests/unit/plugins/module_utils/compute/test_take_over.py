@@ -367,7 +367,7 @@ def test_a_claim_that_comes_to_nothing_leaves_no_volume(lost, living):
     living.claim()
     volume_claim.attach(living.host.store, living.spec, "t1")
     assert VolumeStore.beside(living.host.store).records()
-    refused(living, DiskChainChanged)
+    refused(living, DisksUnfit)
     assert VolumeStore.beside(living.host.store).records() == []
 
 

@@ -83,6 +83,7 @@ def test_an_owner_is_adopted_only_if_no_other_host_may_have_the_instance(site):
     assert site.entry("web1")["owner"] == site.host_uuid(other)
     assert ("web1", True) in told(site.audit(lost=[other]))
     assert site.entry("web1")["owner"] == site.host_uuid(there)
+    assert site.entry("web1")["given_up"] == [site.host_uuid(other)]
 
 
 def test_a_record_that_is_not_later_than_what_the_registry_knows_is_not_adopted(site):
@@ -100,6 +101,50 @@ def test_two_owners_are_left_to_a_person(site):
     ended = site.audit()
     assert told(ended)[0] == ("web1", False) and all(host in ended.differences[0].text for host in (there, other))
     assert site.entry("web1")["owner"] == site.host_uuid(there)
+
+
+def moved(site, name):
+    """To another host, where it waits for a confirm. -> (source, destination)"""
+    source = site.owner(name)
+    assert site.playbook("cold_migrate", name, mark=site.mark()) == {}
+    return source, site.owner(name)
+
+
+def test_where_a_move_is_open_both_agree(site):
+    moved(site, "web1")
+    before = site.all_keys()
+    assert site.audit().differences == [] and site.all_keys() == before
+
+
+def test_a_move_that_the_registry_missed_is_known_to_it_again(site):
+    before = site.all_keys()
+    moved(site, "web1")
+    right = site.all_keys()
+    for key in right:
+        put(site, key, before[key])
+    assert ("web1", True) in told(site.audit())
+    known = right[keys.instance(site.world.uuid("web1"))]
+    assert keys.hosts_of(site.entry("web1")) == keys.hosts_of(known) and site.entry("web1")["owner"] == site.host_uuid(site.owner("web1"))
+    assert site.playbook("confirm_resize", "web1", mark=site.mark()) == {} and site.entry("web1")["pending"] == []
+
+
+def test_a_move_that_never_came_to_its_hosts_is_over(site):
+    """Its run was killed before the first leg."""
+    right, other = site.all_keys(), next(host for host in site.machines if host != site.owner("web1"))
+    intent = {"run": "r", "kind": keys.MOVE, "host": site.host_uuid(other), "op": "op", "claimed": True}
+    changed(site, "web1", pending=[intent], amounts={**site.entry("web1")["amounts"], "cores": 2})
+    site.audit()
+    assert site.all_keys() == right
+
+
+def test_the_source_of_a_move_that_was_lost_is_given_up(site):
+    before = site.all_keys()
+    source, _there = moved(site, "web1")
+    for key in site.all_keys():
+        put(site, key, before[key])
+    site.machines[source].up = False
+    assert ("web1", True) in told(site.audit(lost=[source]))
+    assert site.entry("web1")["given_up"] == [site.host_uuid(source)]
 
 
 def test_what_its_owner_has_removed_is_gone_and_gives_back_all(site):

@@ -9,6 +9,9 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import DuplicateInstance, InstanceUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.outcome_of_operation import outcome
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.copies import recover
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.recovery import to_recover
 
 
@@ -73,3 +76,81 @@ def test_a_paused_guest_is_left_alone_and_is_not_called_one_that_runs(state):
 def test_of_two_copies_none_is_started_and_a_person_has_to_look():
     with pytest.raises(DuplicateInstance):
         asked(fleet(h1=[record()], h2=[record(power_state="running")]))
+
+
+OLD, NEW = record(generation=[1, 4]), record(generation=[2, 3], power_state="running")
+
+
+def test_a_host_that_is_back_is_asked_to_forget_what_a_later_owner_has_taken_over():
+    task = to_recover(fleet(h1=[OLD], h2=[NEW], h3=[]), "web1", "a", [])
+    assert task == {
+        "hosts": ["h1"], "outdated": ["h1"], "stays": "h2", "owner": "id-h2", "generation": [2, 3], "skipped": None
+    }  # fmt: skip
+
+
+def test_so_it_is_if_an_earlier_run_was_killed_while_it_forgot_it():
+    task = to_recover(fleet(h1=[{**OLD, "phase": "setting_aside"}], h2=[NEW]), "web1", "a", [])
+    assert task["outdated"] == ["h1"]
+
+
+@pytest.mark.parametrize(
+    "h1, h2",
+    [
+        (OLD, {**NEW, "generation": [1, 9]}),
+        (OLD, {**NEW, "phase": "setting_aside"}),
+        ({**OLD, "phase": "building"}, NEW),
+    ],
+    ids=["no later epoch", "the later is put away itself", "the older is not at rest"],
+)
+def test_other_doubles_are_left_to_a_person(h1, h2):
+    with pytest.raises(DuplicateInstance):
+        to_recover(fleet(h1=[h1], h2=[h2]), "web1", "a", [])
+
+
+def drive(procedure, *answers):
+    """What it asks, and what it returns."""
+    asks, left, answer = [], list(answers), None
+    while True:
+        try:
+            step = procedure.send(answer)
+        except StopIteration as ended:
+            return asks, ended.value
+        if isinstance(step, Ask):
+            asks.append((step.module, step.arguments, dict(step.at or {})))
+            answer = left.pop(0)
+        else:
+            answer = None
+
+
+TASK = {"web1": {"uuid": "a", **to_recover(fleet(h1=[OLD], h2=[NEW]), "web1", "a", [])}}
+KNOWN = {"hosts": {"id-h2": "h2"}, "known": {"id-h2": {"a": [2, 3]}}}
+FORGETS = ("instance_copy", {"web1": {"uuid": "a", "state": "forgotten", "new_owner": "id-h2"}}, {"web1": "h1"})
+
+
+def test_it_hears_who_has_it_before_it_forgets_it():
+    """While that host is silent a year later, it would take nobody for the owner, and the instance be made anew."""
+    gone = {"web1": {"changed": True, "instance_copy": {"uuid": "a", "paths": [], "state": "forgotten"}}}
+    asks, done = drive(recover(TASK, {"web1": {}}, False), {"h1": {}}, gone)
+    assert asks == [("rescan", {"h1": {"told": KNOWN}}, {}), FORGETS]
+    assert done["web1"].changed and not done["web1"].errors
+    line = outcome("recover", "web1", {"shown": {"web1": {"host": "h2"}}, "errors": {}}, done["web1"], False)
+    assert (line.state, line.host) == ("outdated copy removed", "h2")
+
+
+def test_one_that_does_not_hear_it_forgets_nothing():
+    asks, done = drive(recover(TASK, {"web1": {}}, False), {"h1": {"reason": "UNREACHABLE: gone again"}})
+    assert len(asks) == 1 and not done["web1"].changed and done["web1"].errors
+
+
+def test_in_check_mode_it_is_told_nothing():
+    asks, _done = drive(recover(TASK, {"web1": {}}, True), {"web1": {"changed": True, "instance_copy": {"uuid": "a"}}})
+    assert asks == [FORGETS]
+
+
+def test_what_it_keeps_is_told_with_the_reason_and_the_others_are_started():
+    refused = {"web1": {"error": {"code": "CopyNotOutdated", "message": "the copy was kept"}}}
+    tasks = {**TASK, "web2": {"uuid": "b", "hosts": ["h2"], "skipped": None}}
+    started = {"web2": {"changed": True, "instance": {"uuid": "b"}}}
+    asks, done = drive(recover(tasks, {"web1": {}, "web2": {}}, False), {"h1": {}}, refused, started)
+    assert done["web1"].errors == [refused["web1"]["error"]] and done["web2"].changed
+    assert asks[-1][:2] == ("instance", {"web2": {"uuid": "b", "state": "recovered"}})

@@ -25,8 +25,8 @@ def site(tmp_path, monkeypatch):
 
 def known(site, host):
     uuid = site.host_uuid(host)
-    facts = site.engine.keys[keys.facts(uuid)]
-    return site.document(keys.host(uuid)), keys.unpacked_facts(keys.facts(uuid), facts)
+    key = keys.facts(uuid)
+    return site.document(keys.host(uuid)), keys.unpacked_facts({key: site.engine.keys[key]})[key].document
 
 
 def test_only_the_hosts_of_the_run_are_asked_and_written(site, monkeypatch):
@@ -98,7 +98,7 @@ def hosts_write(key, document):
 def test_what_a_host_says_wrongly_is_left_to_the_check_of_its_reply(site, document):
     """One host does not end a run that asks others, too."""
     host, facts = known(site, "kvm1")
-    seen = {"kvm1": hosts.Seen({**host, "reserved": {"u": {"vcpus": 1}}}, facts)}
+    seen = {"kvm1": hosts.Seen(site.host_uuid("kvm1"), {**host, "reserved": {"u": {"vcpus": 1}}}, facts)}
     assert hosts.reports(seen, ["kvm1"], {"kvm1": {"document": document}})["kvm1"]["document"] == document
 
 
@@ -108,7 +108,7 @@ def test_of_two_machines_of_one_name_the_one_that_was_read_last_counts(site, fir
     new = {**site.machines["kvm1"].facts([])["document"], "uuid": first + "-3c6e-5d59-9d0b-3a1c9d7f1e2a"}
     to_the_end(play(hosts.report("kvm1", new, 1000.0), None, engine=site.engine))
     seen = to_the_end(play(hosts.hosts(), None, engine=site.engine))
-    assert seen["kvm1"].document["uuid"] == new["uuid"]
+    assert seen["kvm1"].uuid == new["uuid"]
 
 
 def test_in_check_mode_nothing_is_written(site):

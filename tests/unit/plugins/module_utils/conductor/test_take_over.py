@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import take_over
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import addressing, take_over, volumes
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import DisksOwnerUnknown, HostNotLost
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.plan import CLAIMING, FAILED
-from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints, nics
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
 
 WEB = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 LOST, LIVING = "11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a", "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -26,12 +27,12 @@ def fleet(notes=None, silent=("kvm1",), answer=("kvm2",), reason="UNREACHABLE: n
 
 
 def wanted(**nic):
-    return {"web1": {"uuid": WEB, "name": "web1", "spec": {"networks": [{"name": "lan", **nic}]}}}
+    return {"web1": {"uuid": WEB, "name": "web1", "spec": {"networks": [{"name": "lan", **LAN, **nic}]}}}
 
 
-def mark(found, lost=("kvm1",), disks_of=None, **nic):
+def mark(found, lost=("kvm1",), disks_of=None, seen=None, backups=None, **nic):
     instances = wanted(**nic)
-    take_over.mark(instances, found, list(lost), disks_of)
+    take_over.mark(instances, found, list(lost), disks_of, seen or {}, backups or {})
     return instances["web1"]
 
 
@@ -104,23 +105,94 @@ def test_what_another_silent_host_had_is_not_the_lost_hosts():
     assert mark(fleet(elsewhere, silent=("kvm1", "kvm3")))["error"]["code"] == DisksOwnerUnknown.__name__
 
 
-@pytest.mark.follows("find_its_address")
-def test_an_address_out_of_a_pool_is_named_by_a_person():
+LAN = {"network": "lan", "type": "bridge", "source": "br0", "mac": "52:54:00:00:00:01", "prefixlen": 24}
+POOLED = {**LAN, "pool": ["10.0.0.2", "10.0.0.9"]}
+MAC = nics.mac(LAN["mac"])
+DB = {"name": "db", "size_gb": 2, "delete_on_termination": False, "slot": 0}
+
+
+def beside(*entries, address=None, owner=LOST, host="kvm2"):
+    """What a host sees beside the disks."""
+    addresses = [MAC, nics.address(LAN, address)] if address else []
+    return {WEB: [(host, {"uuid": WEB, "owner": owner, "volumes": list(entries), "nics": addresses})]}
+
+
+def test_an_address_out_of_a_pool_is_the_one_that_it_had():
     """Another one in the record than in the guest would be given away twice."""
-    instance = mark(fleet(KNOWN), pool={"first": "10.0.0.2"})
-    assert (instance["error"]["code"], instance["error"]["hint"]) == (
-        "InvalidInput",
-        copy_hints.find_its_address(WEB),
-    )
+    instance = mark(fleet(KNOWN), seen=beside(address="10.0.0.7"), **POOLED)
+    (nic,) = instance["spec"]["networks"]
+    assert instance["take_over"] == LOST and nic["address"] == "10.0.0.7/24"
+    addressing.give({"web1": instance}, {}, {})
+    assert nic["address"] == "10.0.0.7/24", "no other is chosen"
+    taken = {nics.address(LAN, "10.0.0.7"): {"another": "web9 on kvm2"}}
+    assert not addressing.choose_again(instance, taken, {}) and nic["address"] == "10.0.0.7/24"
+
+
+def test_a_nic_that_it_did_not_have_gets_no_address():
+    instance = mark(fleet(KNOWN), seen=beside(), **POOLED)
+    assert instance["error"]["field"] == "berth_networks" and "take_over" not in instance
+
+
+@pytest.mark.follows("find_its_address")
+def test_where_an_earlier_version_kept_nothing_an_address_out_of_a_pool_is_named_by_a_person():
+    for seen in ({}, {WEB: [("kvm2", {"uuid": WEB, "owner": LOST})]}, beside(address="10.0.0.7", owner=LIVING)):
+        instance = mark(fleet(KNOWN), seen=seen, **POOLED)
+        assert instance["error"]["hint"] == copy_hints.find_its_address(WEB)
     assert mark(fleet(KNOWN), fixed_ip="10.0.0.7")["take_over"] == LOST
 
 
+@pytest.mark.parametrize("inventory", [(), ("db",), ("db", "logs")])
+def test_its_volumes_are_those_that_it_had_whatever_the_inventory_says_by_now(inventory):
+    instances = wanted()
+    instances["web1"]["spec"]["volumes"] = [{"name": name, "size_gb": 9} for name in inventory]
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, beside(DB), {})
+    assert instances["web1"]["spec"]["volumes"] == [{**DB, "new": True}] and instances["web1"]["take_over"] == LOST
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, beside(), {})
+    assert "volumes" not in instances["web1"]["spec"]
+
+
+def test_one_that_boots_from_a_volume_boots_from_that_again():
+    instances = wanted()
+    instances["web1"]["spec"]["volumes"] = [{"name": "os", "size_gb": 2, "boot_index": 0}]
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, beside({**DB, "name": "os", "boot_index": 0}), {})
+    assert instances["web1"]["take_over"] == LOST
+    instances["web1"]["spec"]["volumes"] = []
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, beside({**DB, "name": "os", "boot_index": 0}), {})
+    assert instances["web1"]["error"]["field"] == "berth_volumes"
+
+
+@pytest.mark.follows("mount_the_same")
+def test_hosts_that_see_different_files_are_believed_neither():
+    seen = {WEB: beside(DB)[WEB] + beside(host="kvm3")[WEB]}
+    error = mark(fleet(KNOWN), seen=seen)["error"]
+    assert (error["code"], error["hint"]) == ("DisksDiffer", copy_hints.mount_the_same("kvm2", "kvm3"))
+    assert mark(fleet(KNOWN), seen=beside(DB))["take_over"] == LOST, "one of them is left"
+
+
+def test_a_volume_that_another_host_has_by_now_stays_there():
+    instance = mark(fleet(KNOWN), seen=beside(DB))
+    instance["spec"]["project_id"] = "default"
+    volume = {"uuid": volume_uuid("default", "db"), "name": "db", "instance": None, "phase": "active", "size_gb": 2}
+    has = Fleet({"kvm2": {"volumes": [volume]}}, {})
+    volumes.settle({"web1": instance}, has)
+    assert instance["error"]["code"] == "VolumeElsewhere"
+
+
+def test_a_claim_of_it_that_a_killed_run_left_is_taken_up_again():
+    instance = mark(fleet(KNOWN), seen=beside(DB))
+    instance["spec"]["project_id"] = "default"
+    volume = {"uuid": volume_uuid("default", "db"), "name": "db", "phase": "claimed", "role": "CLAIM", "size_gb": 2}
+    has = Fleet({"kvm2": {"volumes": [{**volume, "instance": {"uuid": WEB, "name": "web1"}}]}}, {"kvm3": "UNREACHABLE"})
+    volumes.settle({"web1": instance}, has, ["kvm1"])
+    assert "error" not in instance and instance["spec"]["volumes"] == [{**DB, "new": True}]
+
+
 @pytest.mark.follows("take_over_without_volumes")
-def test_an_instance_with_volumes_is_taken_over_without_them():
+def test_where_an_earlier_version_kept_nothing_an_instance_is_taken_over_without_its_volumes():
     """Which files they are, and who else had them since, only the lost host's records say."""
     instances = wanted()
     instances["web1"]["spec"]["volumes"] = [{"name": "db", "size_gb": 1}]
-    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None)
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, {}, {})
     error = instances["web1"]["error"]
     assert (error["field"], error["hint"]) == ("berth_volumes", copy_hints.take_over_without_volumes("web1"))
     assert "db" in error["message"] and "take_over" not in instances["web1"]
@@ -131,7 +203,7 @@ def test_an_instance_with_volumes_is_taken_over_without_them():
 def test_an_instance_that_boots_from_a_volume_is_not_taken_over_and_waits_for_its_host():
     instances = wanted()
     instances["web1"]["spec"]["volumes"] = [{"name": "os", "size_gb": 1, "boot_index": 0}]
-    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None)
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, {}, {})
     assert instances["web1"]["error"]["hint"] == copy_hints.bring_boot_volume_back("web1", "os")
     assert "take_over" not in instances["web1"]
     with pytest.raises(HostNotLost):  # the host is back: its instances are where they were
@@ -155,14 +227,25 @@ def test_a_person_who_has_read_whose_the_disks_are_is_believed():
 def test_what_a_killed_run_had_claimed_is_taken_over_and_not_made_anew():
     """The claim alone says nothing of disks: on a host without that storage, a create would make empty ones."""
     instances = {"web1": {**wanted()["web1"], "state": CLAIMING, "host": "kvm2"}}
-    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None)
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, {}, {})
     assert (instances["web1"]["state"], instances["web1"].get("take_over")) == (CLAIMING, LOST)
     instances = {"web1": {**wanted()["web1"], "state": CLAIMING, "host": "kvm2"}}
-    take_over.mark(instances, fleet(), ["kvm1"], None)
+    take_over.mark(instances, fleet(), ["kvm1"], None, {}, {})
     assert instances["web1"]["error"]["code"] == DisksOwnerUnknown.__name__ and instances["web1"]["state"] == FAILED
+
+
+@pytest.mark.follows("mount_or_give_up")
+def test_of_disks_that_only_the_lost_host_had_the_newest_backup_is_named():
+    """Instead of tries on hosts which do not have them; it is for a person to say that what was written since may go."""
+    told = "Its newest whole backup is 20260102T030405Z in backup1:/srv/backups, 3 h old"
+    instance = mark(fleet(KNOWN), backups={WEB: told})
+    error = instance["error"]
+    assert error["code"] == "DisksNotShared" and told in error["message"] and "take_over" not in instance
+    assert error["hint"] == copy_hints.mount_or_give_up("web1", "kvm1")
+    assert mark(fleet(KNOWN))["take_over"] == LOST, "where a host sees them, by now or again"
 
 
 def test_what_a_host_that_answers_has_is_left_alone():
     instances = {"web1": {**wanted()["web1"], "state": "existing"}}
-    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None)
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, {}, {})
     assert "take_over" not in instances["web1"]

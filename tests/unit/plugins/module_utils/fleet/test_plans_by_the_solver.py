@@ -42,6 +42,24 @@ def test_a_drain_that_no_order_of_moves_completes_is_proven_to_be_so():
     assert plan.waves == [] and plan.proven and "x" in plan.stays
 
 
+def test_where_no_instance_can_move_first_no_plan_is_searched_and_that_is_the_proof(monkeypatch):
+    """b has memory left and no vCPUs, c the other way around: places that are good exist, and no way begins."""
+    monkeypatch.setattr(make_plan.propose, "propose", None)
+    found = fleet(
+        {"a": 8, "b": 8, "c": 8},
+        [instance("x", "a", 2, vcpus=2), instance("y", "b", 4, vcpus=128), instance("z", "c", 8)],
+    )
+    plan = planned(found, DRAIN_A)
+    assert plan.proven and plan.waves == [] and "no instance can move first" in plan.proof and "VCPU" in plan.stays["x"]
+
+
+def test_an_affinity_group_that_can_move_as_a_set_is_something_to_begin_with():
+    pair = group("pair", "affinity")
+    held = [instance("v", "b", 1, group=pair), instance("w", "b", 1, group=pair)]
+    found = fleet({"a": 4, "b": 4, "c": 2}, [instance("x", "a", 4), *held])
+    assert planned(found, DRAIN_A).waves == [[("v", "c"), ("w", "c")], [("x", "b")]]
+
+
 def test_places_that_are_good_and_cannot_be_reached_are_replaced_by_others():
     """Without regard to the order, x and y would trade places."""
     zone = {"name": "az", "hosts": ["a", "b"], "metadata": {"availability_zone": "az"}}

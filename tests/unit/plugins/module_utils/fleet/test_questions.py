@@ -22,6 +22,12 @@ RACKS = [
 ]
 
 
+def test_no_more_are_counted_of_a_host_than_asked_for():
+    found = fleet({"a": 8, "b": 2}, [])
+    request = instance("x", "a", 1).request
+    assert questions.capacity(found, request, most=4).of_host == {"a": 4, "b": 2}
+
+
 def test_an_instance_moves_to_the_hosts_that_would_take_it_and_not_to_others_with_the_reason():
     found = fleet({"a": 8, "b": 8, "c": 2}, [instance("x", "a", 4), instance("y", "b", 4, fixed="y is locked")])
     one, other = movability(found, found)

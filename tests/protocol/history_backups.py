@@ -1,0 +1,318 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Backups, clones and images in a history: the host's code is the real one, what QEMU would copy is done here, file by file, so
+that it can be killed in between.
+
+A file that has changes alone says on which content of the disk they stand, as a bitmap of QEMU does without saying so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import shutil
+import struct
+import types
+
+from history_host import read_disk, write_disk
+from memory_names import Violation
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import (
+    away,
+    keep,
+    make,
+    off,
+    place,
+    port,
+    restore,
+    running,
+    store,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import room
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk.layers import BACKING_FORMAT, read_header
+from ansible_collections.berth.kvm.plugins.module_utils.compute.paths import BITMAP, bitmap_of
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import cloning
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import backup, backup_host
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
+
+HOST = "backups1"
+CLUSTER = 1 << 16
+SINCE = re.compile(rb"since (\d{8})\n")
+MARK = 2048  # where in a file of a backup its content is
+LONGEST_CHAIN = 3
+
+
+class BackupHost:
+    """It has neither libvirt nor guests, and answers always."""
+
+    name, boot, up, on = HOST, HOST, True, True
+
+    @staticmethod
+    def used_mb():
+        return 0
+
+    @staticmethod
+    def backup_store(**given):
+        params = {"of": None, "backup": None, "full": False, "chain": LONGEST_CHAIN, "keep": None, "keep_days": None,
+                  "deep": False, "parts": [], "key": None, "address": HOST, **given}  # fmt: skip
+        return store.outcome_of(params, False)
+
+
+class Storage:
+    """The directories for backups, which all KVM hosts have mounted or the backup host has, and for images. ``bitmaps``:
+    (inode, name of the disk) -> {bitmap: counter of the disk as it began}; ``newest``: of which backup each instance was whole."""
+
+    def __init__(self, world, top, monkeypatch):
+        self.world, self.bitmaps, self.newest, self.ports = world, {}, {}, {}
+        self.mounted, self.kept, self.images = (str(top / name) for name in ("mounted", "kept", "images"))
+        for path in (self.mounted, self.kept, self.images):
+            os.mkdir(path)
+        self.channels = str(top / "channels")
+        for machine in world.machines.values():
+            machine.host.settings = dataclasses.replace(machine.host.settings, image_directories=(self.images,))
+        self._set_up(monkeypatch)
+
+    def _set_up(self, monkeypatch):
+        monkeypatch.setattr(place, "is_on_root", lambda _path: False)
+        monkeypatch.setattr(place, "check_qcow2", lambda *_arguments: None)
+        monkeypatch.setattr(room, "check", lambda *_arguments: None)
+        monkeypatch.setattr(make, "PAUSE_SECONDS", 0)
+        monkeypatch.setattr(keep, "run", self._create)
+        for part in (off, running):
+            monkeypatch.setattr(part, "usable", self._usable)
+            monkeypatch.setattr(part, "drop", self._drop)
+        monkeypatch.setattr(off, "copy", self._copy)
+        monkeypatch.setattr(
+            running, "copy", lambda _guest, backup_id, since, parts, *_also: self._copy(backup_id, since, parts)
+        )
+        monkeypatch.setattr(restore, "_make", self._restore)
+        monkeypatch.setattr(port.Port, "write_file", lambda target, path, _form: self._write_port(target, path))
+        monkeypatch.setattr(port.Port, "read", lambda target, path, *_how: self._read_port(target, path))
+        channel = types.SimpleNamespace(
+            WRITABLE=None, close=self._close, make_directories=self._open_channel, write_key=self._open_channel,
+            directory=self._directory, make_empty=lambda *_: None, serve=self._serve, check_address=lambda *_: None,
+            closed_on_failure=lambda uuid: Channel(self, uuid),
+        )  # fmt: skip
+        monkeypatch.setattr(store, "transfer", channel)
+        monkeypatch.setattr(away, "transfer", channel)
+        monkeypatch.setattr(store.shutil, "which", lambda name, **_how: name)
+
+    # channels
+
+    def _directory(self, uuid, *names):
+        return os.path.join(self.channels, self.world.now.name, uuid, *names)
+
+    def _open_channel(self, uuid, _key=None):
+        os.makedirs(self._directory(uuid), exist_ok=True)
+
+    def _close(self, uuid):
+        here = self.world.now.name
+        self.ports = {number: held for number, held in self.ports.items() if held[:2] != (here, uuid)}
+        shutil.rmtree(self._directory(uuid), ignore_errors=True)
+
+    def _serve(self, uuid, _disk, path, _at, _how):
+        number = self.world.new_number()
+        self.ports[number] = (self.world.now.name, uuid, path)
+        return number
+
+    def _behind(self, target):
+        held = self.ports.get(target.at["port"])
+        if held is None:
+            raise TransferFailed("nobody listens on port %s of %s" % (target.at["port"], target.at["host"]))
+        return held[2]
+
+    def _write_port(self, target, path):
+        self.world.fuse.burn()
+        shutil.copyfile(path, self._behind(target))
+
+    def _read_port(self, target, path):
+        self.world.fuse.burn()
+        shutil.copyfile(self._behind(target), path)
+
+    # what QEMU does
+
+    @staticmethod
+    def _create(command, **_how):
+        below = command[command.index("-b") + 1] if "-b" in command else None
+        write_header(command[-2], int(command[-1]), below)
+
+    def _of(self, path):
+        known = read_disk(path)
+        return (os.stat(path).st_ino, known[0]) if known else None
+
+    def _usable(self, *given):
+        return dict.fromkeys(self.bitmaps.get(self._of(given[-1]), ()), True)
+
+    def _drop(self, *given):
+        path, kept = given[-2:]
+        self.world.fuse.burn()
+        known = self.bitmaps.get(self._of(path), {})
+        self.bitmaps[self._of(path)] = {
+            name: at for name, at in known.items() if name == kept or not name.startswith(BITMAP)
+        }
+
+    def _copy(self, backup_id, previous, parts):
+        for part in parts:
+            name, counter = read_disk(part.path) or (None, 0)
+            since = self.bitmaps[self._of(part.path)][bitmap_of(previous)] if part.kind == make.INCREMENT else None
+            target = self._behind(part.port) if part.port else part.target
+            if since is None and not part.port:
+                write_header(target, part.size)
+            self.world.fuse.burn()
+            # of a clone or an image each is a disk of its own
+            write_content(target, name if backup_id else self.world.new_disk_name(), counter, since)
+        for part in parts if backup_id else ():
+            self.world.fuse.burn()
+            if self._of(part.path):
+                self.bitmaps.setdefault(self._of(part.path), {})[bitmap_of(backup_id)] = read_disk(part.path)[1]
+        return False
+
+    def forget_bitmaps(self, path):
+        self.bitmaps.pop(self._of(path), None)
+
+    def _restore(self, target):
+        path = self._behind(target.port) if target.port else target.source[-1]
+        name, counter = content(path)
+        write_header(target.made, target.size)
+        self.world.fuse.burn()
+        write_disk(target.made, name, counter)
+
+    # rules
+
+    def places(self):
+        for to in (self.mounted, self.kept):
+            for uuid in os.listdir(to):
+                yield place.Place(to, uuid)
+
+    def counters(self, uuid):
+        """{name of a disk: its counters in the backups of the instance}, and how many backups there are."""
+        found, number = {}, 0
+        for where in (each for each in self.places() if each.uuid == uuid):
+            for known in where.known().values():
+                number += 1
+                for disk in known.disks:
+                    name, counter = read_disk(where.path(known.id, disk.file)) or (None, 0)
+                    found.setdefault(name, []).append(counter)
+        return found, number
+
+    def check(self):
+        for where in self.places():
+            known = where.known()
+            whole = [each for each in known.values() if not where.faults(each, known)]
+            for each in whole:
+                for disk in each.disks:
+                    content(where.path(each.id, disk.file))
+            newest, before = max((each.id for each in whole), default=""), self.newest.get(where, "")
+            if newest < before:
+                raise Violation("H7 the newest whole backup in %s was %s and is %s" % (where.path(), before, newest))
+            self.newest[where] = newest
+        for name in os.listdir(self.images):
+            if not name.startswith(".") and read_disk(os.path.join(self.images, name)) is None:
+                raise Violation("H7 the image %s is empty" % name)
+
+
+class Channel:
+    def __init__(self, storage, uuid):
+        self.storage, self.uuid = storage, uuid
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, _error, _trace):
+        if kind:
+            self.storage._close(self.uuid)
+
+
+def write_header(path, size, below=None):
+    """An empty qcow2 file, as far as its header is read."""
+    head = bytearray(3 * CLUSTER)
+    struct.pack_into(
+        ">4sIQIIQIIQQII", head, 0, b"QFI\xfb", 3, 0, 0, 16, size, 0, -(-size >> 29), CLUSTER, 2 * CLUSTER, 1, 0
+    )
+    struct.pack_into(">II", head, 96, 4, 104)
+    if below:
+        struct.pack_into(">II8s", head, 104, BACKING_FORMAT, 5, b"qcow2")
+        struct.pack_into(">QI", head, 8, 128, len(below))
+        head[128 : 128 + len(below)] = below.encode()
+    with open(path, "wb") as file:
+        file.write(head)
+
+
+def write_content(path, name, counter, since=None):
+    with open(path, "r+b") as file:
+        file.seek(MARK)
+        file.write(b"disk %s %08d\n" % ((name or "none").encode(), counter))
+        file.write(b"since %08d\n" % since if since is not None else b"")
+
+
+def content(path):
+    """(name, counter) of what a restore of the file would write."""
+    with open(path, "rb") as file:
+        since = SINCE.search(file.read(4096))
+    known, below = read_disk(path), read_header(path).backing
+    if known is None or (since is None) != (below is None):
+        raise Violation("H7 %s, a part of a whole backup, is empty or stands on %s" % (path, below))
+    if since and content(below) != (known[0], int(since.group(1))):
+        raise Violation(
+            "H7 %s has what changed since %d, and stands on %s" % (path, int(since.group(1)), content(below))
+        )
+    return known
+
+
+class Backups:
+    """The playbooks."""
+
+    def _where(self, **given):
+        """Half of the time to a backup host."""
+        if self.dice.random() < 0.5:
+            return {"to": self.world.storage.mounted, **given}
+        return {"to": self.world.storage.kept, "host": HOST, **given}
+
+    def _anywhere(self, operation, order, given):
+        tasks = yield from self._found(operation)
+        tasks = {name: {"project_id": "default", **task} for name, task in tasks.items()}
+        run = backup_host.Run({HOST: HOST}, 2, self.token)
+        yield from self._carry_out(order(tasks, {name: given(name) for name in tasks}, run))
+
+    def backup(self):
+        wish = {"full": self.dice.random() < 0.2, "chain": LONGEST_CHAIN, "keep": self.dice.choice((1, 2))}
+        where = self._where(**wish)
+
+        def order(*given):
+            return backup.back_up(*given, 60, lambda: 0.0)
+
+        yield from self._anywhere("backup", order, lambda _name: where)
+
+    def restore(self):
+        where = self._where()
+        for name in self.names:
+            self.world.agrees_to_restore(name)
+        yield from self.operate("stop")
+
+        def order(*given):
+            return backup_host.operate_anywhere("restore", *given)
+
+        yield from self._anywhere("restore", order, lambda name: {**where, "discards": name})
+
+    def image_from_instance(self):
+        for name in self.names:
+            yield from self.operate("image_from_instance", image="golden-%s" % name, to=self.world.storage.images)
+
+    def clone(self):
+        """Mostly in the place of one that is deleted first."""
+        (name,) = self.names
+        if self.dice.random() < 0.7:
+            yield from self.delete()
+        source = self.dice.choice(self.world.names)
+        seen = yield from self.read()
+        wanted = {"requested_destination": None, **self.world.request(name)[0]}
+        try:
+            self.cloned = {name: cloning.with_source(wanted, seen, source, self.world.uuid(source), self.lost)}
+        except BerthError as error:
+            self.refused(name, error)
+            return
+        yield from self._create(seen, Embedded(self.digests(), self.lost))
