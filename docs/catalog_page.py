@@ -62,6 +62,7 @@ INSTANCE_NOTES = {
     "berth_flavor": "the name of a flavor; required. An inventory host with this variable is an instance",
     "berth_image": "the name of an image; required, except of an instance that was adopted",
     "berth_adopted": "the uuid of the guest that it was, of an instance that was [adopted](adopt.md)",
+    "berth_uuid": "the uuid that it kept, of an instance that was [renamed](rename.md)",
     "berth_networks": "NICs: names of networks, or {network, address, mac, security_groups, ...}, see [networks](networks.md)",
     "berth_network_config": "cloud-init's network-config as a mapping, instead of what berth makes of berth_networks, see "
     "[networks](networks.md#what-the-guest-is-told)",

@@ -109,6 +109,7 @@ REQUEST = {
     "volumes": "the volumes",
     "snapshots": "the snapshots inside its disks",
     "rescue": "what it is rescued with, while it is: the image, the room of its disk, the hardware from before",
+    "shelved": "the backup that its disks are in, while it is shelved: id, directory, backup host",
     "adopted": "of an adopted instance: its definition, disks and drives as they were found",
     "clone_of": "the uuid of the instance whose disks it was made from",
     "group": "the server group with its policy and members",

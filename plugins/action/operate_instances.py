@@ -11,15 +11,16 @@ import time
 
 from ansible.errors import AnsibleError
 
-from ..module_utils.conductor import adopting, show_backup, show_instance, show_snapshots
+from ..module_utils.conductor import adopting, renaming, show_backup, show_instance, show_snapshots
 from ..module_utils.conductor.closing_table import error_of, text_of
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures import backup_host, update
 from ..module_utils.conductor.procedures.backup import back_up
 from ..module_utils.conductor.procedures.copies import keep_one, recover, recover_record
 from ..module_utils.conductor.procedures.delete import Moving, and_forget, delete
-from ..module_utils.conductor.procedures.operate import Done, adopt, look, operate
+from ..module_utils.conductor.procedures.operate import Done, adopt, look, operate, rename
 from ..module_utils.conductor.procedures.rebuild import rebuild, rescue
+from ..module_utils.conductor.procedures.shelve import shelve, unshelve
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
 from ..module_utils.conductor.registry.embedded import Embedded
 from ..module_utils.conductor.registry.engine import Known, RemovesOnEngine
@@ -101,6 +102,8 @@ class ActionModule(LocateInstances, MovesInstances):
         say(*(selected_by_name(line, task_vars) for line in lines))
         if operation in ("delete", "update") and any(each.changed for each in done.values()):
             fleet_filters.follow(self, task_vars, hosts)
+        if operation == renaming.OPERATION and not self._task.check_mode:
+            say(*_new_names(located, done))
         if operation == "adopt":
             say(*self._for_the_inventory(located, done, task_vars))
         parts = {name: _part(located["errors"].get(name), done.get(name) or Done()) for name in located["names"]}
@@ -139,7 +142,9 @@ class ActionModule(LocateInstances, MovesInstances):
             return look(operation, tasks, given)
         if operation == "adopt":
             return adopt(tasks, given, hosts)
-        if operation in backup_host.ORDERS:
+        if operation == renaming.OPERATION:
+            return rename(tasks, given, self._task.check_mode)
+        if operation in (*backup_host.ORDERS, "shelve", "unshelve"):
             return self._backup(operation, tasks, given, task_vars)
         if operation == "delete":
             lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
@@ -165,6 +170,10 @@ class ActionModule(LocateInstances, MovesInstances):
             name: {"project_id": project_of(variables(task_vars, name, IDENTITY)), **task}
             for name, task in tasks.items()
         }
+        if operation == "shelve":
+            return shelve(tasks, given, run)
+        if operation == "unshelve":
+            return unshelve(tasks, run)
         minutes = self.own_variables(task_vars, [MINUTES]).get(MINUTES) if operation == "backup" else None
         if minutes:
             return back_up(tasks, given, run, int(minutes), time.monotonic)
@@ -214,6 +223,13 @@ def _where_set_aside(located, done, dry):
                 where,
                 copy_hints.remove_set_aside(name, host),
             )
+
+
+def _new_names(located, done):
+    """The lines with which the inventory has the new name, also after a run that changed nothing: the one before may have died."""
+    for name, each in done.items():
+        if not each.errors and name != located["instances"][name]["new_name"]:
+            yield from renaming.inventory_lines(name, located["instances"][name])
 
 
 def _looked_at(located, done):

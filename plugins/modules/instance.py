@@ -38,13 +38,18 @@ options:
         snapshots of the instance are lost, so O(discards_root) names it. A guest that ran is stopped meanwhile.
       - V(rescued) boots the guest from a new disk of the image O(rescue_image), with its own disks beside it, until it is
         V(unrescued), which starts it from its own disk again. A guest that ran is stopped meanwhile.
+      - V(renamed) gives the instance the name O(new_name), whether its guest runs or is off. Its UUID stays. The caller must make
+        sure that no other instance has the name.
+      - V(shelved) removes the disks of an instance that is off once O(shelve_to) has them, and gives back its room. V(unshelved)
+        takes room for it again; M(berth.kvm.instance_backup) then restores the disks, and V(started) starts it.
       - V(snapshotted) makes the snapshot O(snapshot) of the root disk and the data disks, unless it is there, while the guest
         runs or is off. V(snapshot_reverted) makes the disks of a guest that is off what they were then. V(snapshot_deleted)
         deletes the snapshot.
     type: str
     choices:
       [present, started, stopped, paused, unpaused, suspended, resumed, rebooted, absent, recovered, recorded, locked,
-       unlocked, disks_updated, updated, rebuilt, rescued, unrescued, snapshotted, snapshot_reverted, snapshot_deleted, adopted, left]
+       unlocked, renamed, disks_updated, updated, rebuilt, rescued, unrescued, shelved, unshelved,
+       snapshotted, snapshot_reverted, snapshot_deleted, adopted, left]
     default: started
   uuid:
     description: The UUID of the instance. It follows from O(project_id) and O(name), so one of O(uuid) and O(name) is enough.
@@ -54,6 +59,10 @@ options:
     type: str
   name:
     description: The name of the instance; that which it gets with O(state=adopted). An adopted instance is only known by its O(uuid).
+    type: str
+    version_added: 1.0.0
+  new_name:
+    description: With O(state=renamed), the name that the instance gets.
     type: str
     version_added: 1.0.0
   project_id:
@@ -221,6 +230,27 @@ options:
     description: With O(state=rescued), the image to boot from, as the C(image) of O(spec).
     type: dict
     version_added: 1.0.0
+  shelve_to:
+    description: With O(state=shelved), the backup that has the disks. Without it, only what an ended run has begun is finished.
+    type: dict
+    suboptions:
+      backup:
+        description: The id of the backup.
+        type: str
+        required: true
+      to:
+        description: The directory of backups.
+        type: str
+        required: true
+      host:
+        description: The backup host; without it, the directory is on this host.
+        type: str
+      generation:
+        description: The generation of the record when the backup was made. Nothing is removed if it is another by now.
+        type: list
+        elements: int
+        required: true
+    version_added: 1.0.0
   snapshot:
     description: The name of the snapshot.
     type: str
@@ -255,7 +285,8 @@ EXAMPLES = r"""
 RETURN = r"""
 instance:
   description: The instance as it is now. C(state) is that of the guest in libvirt, or C(absent). Then C(gives_up) names the
-    disks that were removed, or would be, with their sizes; with O(state=left), C(files_stay) the guest's files; with
+    disks that were removed, or would be, with their sizes; with O(state=left), C(files_stay) the guest's files, and of
+    a shelved instance that is deleted its backup. C(shelved) is the backup that the disks of a shelved instance are in. With
     O(state=updated), C(updates) each change, and how the guest gets it.
   returned: success
   type: dict
@@ -283,7 +314,7 @@ error:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.compute.errors import failing
-from ..module_utils.compute.guest import adopt, given_up, seed
+from ..module_utils.compute.guest import adopt, given_up, seed, shelve
 from ..module_utils.compute.guest.acts import ACTS, outcome_of
 from ..module_utils.compute.guest.instance import Instance
 from ..module_utils.compute.host.host import Host
@@ -302,6 +333,12 @@ VOLUME = {
     "boot_index": {"type": "int"},
 }
 MOVED_BY = {"op": {"type": "str", "required": True}, "epoch": {"type": "int", "required": True}}
+SHELVE_TO = {
+    "backup": {"type": "str", "required": True},
+    "to": {"type": "str", "required": True},
+    "host": {"type": "str"},
+    "generation": {"type": "list", "elements": "int", "required": True},
+}
 ARGUMENTS = {
     "state": {
         "type": "str",
@@ -311,6 +348,7 @@ ARGUMENTS = {
     "uuid": {"type": "str"},
     "token": {"type": "str", "no_log": False},
     "name": {"type": "str"},
+    "new_name": {"type": "str"},
     "project_id": {"type": "str"},
     "flavor": {"type": "dict"},
     "spec": {"type": "dict"},
@@ -330,6 +368,7 @@ ARGUMENTS = {
     "reboot": {"type": "str", "choices": ["soft", "hard"], "default": "soft"},
     "reason": {"type": "str", "default": ""},
     "rescue_image": {"type": "dict"},
+    "shelve_to": {"type": "dict", "options": SHELVE_TO},
     "snapshot": {"type": "str"},
     "by": {"type": "dict"},
     "registry": registry_mark.OPTION,
@@ -353,6 +392,7 @@ def main():
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
         gone = given_up.words(instance, params["state"], params["snapshot"])
         stay = adopt.files(instance) if params["state"] == "left" else []
+        stay += shelve.kept(instance) if params["state"] == "absent" else []
         result = outcome_of(instance, params, module.check_mode, gone)
         if params["state"] == "adopted" and module.check_mode and result["changed"]:
             result["diff"] = adopt.difference(instance, adopt.wanted(params))

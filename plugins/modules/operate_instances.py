@@ -25,8 +25,8 @@ options:
     choices:
       [adopt, backup, backups, console, delete, delete_snapshot, image_from_instance, keep_one, leave, lock, pause, reboot, rebuild,
        recover,
-       recover_record, remove_set_aside, rescue, restore, resume, revert_snapshot, snapshot, snapshots, start, stop, suspend, unlock,
-       unpause, unrescue, update, update_disks]
+       recover_record, remove_set_aside, rename, rescue, restore, resume, revert_snapshot, snapshot, snapshots, start, stop, suspend,
+       unlock, unpause, unrescue, update, update_disks]
   may_fail:
     description:
       - Whether the task ends well also if it failed for the instance. C(error) says why.

@@ -110,7 +110,8 @@ from ..module_utils.compute.host.settings import load, no_member
 from ..module_utils.compute.record import failed_instances, registry_mark, whereabouts
 from ..module_utils.compute.record.store import Store, check_uuid
 from ..module_utils.compute.record.volume_store import VolumeStore, size_gb
-from ..module_utils.model import admitted_members, nics
+from ..module_utils.model import admitted_members, nics, shelves
+from ..module_utils.model.identity import own_name
 
 
 def summary(record):
@@ -126,6 +127,8 @@ def summary(record):
         "group": (record.spec.get("group") or {}).get("name"),
         **{name: record.resources.get(name, 0) for name in ("vcpus", "pcpus", "memory_mb")},
         "nics": nics.taken(record.spec.get("networks")),
+        **own_name(record),
+        **shelves.reported(record),
     }
 
 

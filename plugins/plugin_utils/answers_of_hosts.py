@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 
 from ..module_utils.conductor import majority, silence
-from ..module_utils.conductor.fleet import read_fleet
+from ..module_utils.conductor.fleet import own_name, read_fleet
 from ..module_utils.conductor.registry.engine import Known, fleet_of, with_notes
 from ..module_utils.model import catalog_schema, host_document, host_hints
-from ..module_utils.model.identity import ADOPTED
+from ..module_utils.model.identity import OWN_UUIDS
 from ..module_utils.model.safe_text import clean
 from . import tags
 from .inventory_variables import is_true, kvm_hosts, raw_vars, variables, with_variable
@@ -68,7 +68,7 @@ def known_of(task_vars):
 
 
 def checked_fleet(task_vars, hosts, reports):
-    named = functools.lru_cache(maxsize=None)(functools.partial(_adopted, task_vars, hosts))
+    named = functools.lru_cache(maxsize=None)(functools.partial(_with_own_uuid, task_vars, hosts))
     return read_fleet(reports, functools.partial(_checked, named))
 
 
@@ -105,22 +105,23 @@ def _reports(task_vars, hosts):
 
 
 def _checked(named, document):
-    """The document, with the names that the inventory gives to adopted instances: no host can give one. ``named()`` looks
-    at the whole inventory, so it is asked only where a host has such an instance."""
+    """The document, with the names that the inventory gives to instances whose uuid does not follow from one: no host can give
+    it. ``named()`` looks at the whole inventory, so it is asked only where a host has such an instance."""
     document = host_document.check(document)
     for each in document["instances"]:
-        if each.get("adopted"):
+        if own_name(each):
             each["name"] = named().get(each["uuid"], each["uuid"])
     return document
 
 
-def _adopted(task_vars, hosts):
+def _with_own_uuid(task_vars, hosts):
     """uuid -> name, of each uuid that one instance of the inventory has."""
     found = {}
-    for name in with_variable(task_vars, task_vars["groups"]["all"], ADOPTED):
-        if name not in hosts and name != "localhost":
-            # of what is no uuid, uuid_of says so where the instance is meant
-            found.setdefault(str(variables(task_vars, name, [ADOPTED]).get(ADOPTED)), []).append(name)
+    names = {name for field in OWN_UUIDS for name in with_variable(task_vars, task_vars["groups"]["all"], field)}
+    for name in names - {*hosts, "localhost"}:
+        # of what is no uuid, uuid_of says so where the instance is meant
+        for uuid in {str(value) for value in variables(task_vars, name, OWN_UUIDS).values()}:
+            found.setdefault(uuid, []).append(name)
     return {uuid: names[0] for uuid, names in found.items() if len(names) == 1}
 
 

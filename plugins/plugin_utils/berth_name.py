@@ -12,7 +12,7 @@ from ..module_utils.conductor.closing_table import Outcome
 from ..module_utils.conductor.unlisted import selected
 from ..module_utils.model import clone_hints, input_hints
 from ..module_utils.model.errors import InvalidInput, joined
-from ..module_utils.model.identity import ADOPTED
+from ..module_utils.model.identity import ADOPTED, OWN_UUIDS
 from .inventory_variables import raw_vars
 
 # Part of a request -> the options of -e that say it.
@@ -57,9 +57,10 @@ def check_given(task_vars: Mapping[str, Any], extra_vars: Mapping[str, Any], var
 
 
 def check_adopted(extra_vars: Mapping[str, Any]) -> None:
-    """Check that the uuid of an adopted guest is that of one instance: -e gives it to all."""
-    if extra_vars.get(ADOPTED) and ("berth_name" not in extra_vars or str(_count(extra_vars)) != "1"):
-        raise InvalidInput(ADOPTED, extra_vars[ADOPTED], "with -e only beside berth_name, for one instance")
+    """Check that a uuid that does not follow from a name is that of one instance: -e gives it to all."""
+    for field in OWN_UUIDS:
+        if extra_vars.get(field) and ("berth_name" not in extra_vars or str(_count(extra_vars)) != "1"):
+            raise InvalidInput(field, extra_vars[field], "with -e only beside berth_name, for one instance")
 
 
 def check_clone(task_vars: Mapping[str, Any], values: Mapping[str, Any]) -> None:

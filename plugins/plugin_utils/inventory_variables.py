@@ -16,6 +16,7 @@ from ansible.vars.hostvars import HostVarsVars
 from ..module_utils.conductor.inventory_names import ERROR
 from ..module_utils.model import catalog_schema, vm_states
 from ..module_utils.model.errors import InvalidInput
+from ..module_utils.model.identity import OWN_UUIDS
 from ..module_utils.model.schema import ListOf, Text
 from .plain import rendered
 
@@ -35,7 +36,7 @@ MARKS = frozenset(("berth_flavor", "berth_present_flavor", ERROR))
 INSTANCE = (*catalog_schema.INSTANCE, "berth_user_data")
 CLONE_OF = "berth_clone_of"  # playbooks/clone.yml gives it to the new instance
 ITS_HOST = {"berth_target_host", "berth_force_hosts", "berth_ignore_hosts"}  # where it was made, not where it is
-INHERITED = {*CATALOG, *INSTANCE, "berth_project"} - {"berth_volumes", "berth_adopted", *ITS_HOST}
+INHERITED = {*CATALOG, *INSTANCE, "berth_project"} - {"berth_volumes", *OWN_UUIDS, *ITS_HOST}
 
 
 def lost_hosts(values):

@@ -9,7 +9,16 @@ import dataclasses
 import functools
 from typing import Any, Dict, NamedTuple
 
-from ..module_utils.conductor import adopting, arrived, keep_one, locks, older_copy, updating, what_to_operate
+from ..module_utils.conductor import (
+    adopting,
+    arrived,
+    keep_one,
+    locks,
+    older_copy,
+    renaming,
+    updating,
+    what_to_operate,
+)
 from ..module_utils.conductor.errors import InstanceMoving
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.locks import lock_of
@@ -40,7 +49,7 @@ from .driving import carry_out
 from .inventory_differences import InventoryDifferences, by_hand
 from .inventory_variables import is_true, kvm_hosts, listed, lost_hosts, variables, who_locked
 from .screen import say, warn
-from .selection import check_explicit, in_inventory, known_hosts, not_found, selected, warn_of_lost
+from .selection import check_explicit, check_new_name, in_inventory, known_hosts, not_found, selected, warn_of_lost
 from .wanted_disks import wanted_disks
 
 RUN = (
@@ -50,6 +59,7 @@ RUN = (
     "berth_lost_hosts",
     "berth_rebuild_lost",
     older_copy.FIELD,
+    renaming.FIELD,
     "berth_set_aside_on",
     updates.DISCARDS,
 )
@@ -90,6 +100,7 @@ class _Run(NamedTuple):
             given.get(older_copy.FIELD) or None,
             given.get("berth_set_aside_on"),
             given.get(adopting.ON) or None,
+            given.get(renaming.FIELD) or None,
         )
 
 
@@ -175,6 +186,8 @@ def _more(run, name, task):
     """What the inventory adds to the task of an instance."""
     if run.method == "adopt":
         return {"flavor": _flavor(run, name, run.values(name))}
+    if "new_name" in task:
+        check_new_name(run.task_vars, task["uuid"], task["new_name"])
     if run.method == "rescue":
         return wanted_update.wanted_rescue(run, name, task) if task["hosts"] else {}
     if run.method == "rebuild":
@@ -196,6 +209,8 @@ def _check_variables(method, given, names):
         CHECKED[field].check(given[field], field)
     if method == "update" and given.get(updates.DISCARDS) and len(names) > 1:  # others may have a disk of that name
         raise InvalidInput(updates.DISCARDS, given[updates.DISCARDS], "given with --limit of one instance")
+    if method == renaming.OPERATION:
+        renaming.check(given.get(renaming.FIELD), len(names))
     if SNAPSHOT in OPERATIONS[method].given.get("snapshot", ()) and SNAPSHOT not in given:
         raise InvalidInput(SNAPSHOT, None, "the name of the snapshot", hint=snapshot_hints.name_snapshot())
 

@@ -14,7 +14,7 @@ from typing import Any, Collection, Dict, Iterable, List
 
 from ansible.utils.vars import load_extra_vars
 
-from ..module_utils.conductor import adopting
+from ..module_utils.conductor import own_uuids
 from ..module_utils.conductor.errors import KvmHostNotFound, NoHostAnswered, SelectionNotExplicit
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.operations import needs_selection
@@ -225,9 +225,11 @@ def in_inventory(task_vars: Dict[str, Any], name: str) -> bool:
 
 
 def not_found(task_vars: Dict[str, Any], fleet: Fleet, name: str) -> InstanceNotFound:
-    uuid = adopting.uuid_of_adopted(fleet, name, project_of(variables(task_vars, name, IDENTITY)))
+    uuid = fleet.own_names.get((project_of(variables(task_vars, name, IDENTITY)), name))
     if uuid:
-        return InstanceNotFound("%s was adopted, and its uuid is not known" % name, hint=hints.name_adopted(uuid))
+        how = "adopted" if own_uuids.was_adopted(fleet, uuid) else "renamed"
+        text = "%s was %s, and the inventory does not say its uuid" % (name, how)
+        return InstanceNotFound(text, hint=own_uuids.name_it(fleet, name, uuid))
     if in_inventory(task_vars, name):
         return InstanceNotFound("%s is on no host" % name, hint=hints.create_it(name))
     described = with_variable(task_vars, task_vars["groups"]["all"], "berth_flavor")
@@ -241,6 +243,17 @@ def not_found(task_vars: Dict[str, Any], fleet: Fleet, name: str) -> InstanceNot
         return InstanceNotFound(text, hint=fleet_hints.name_its_project(name, min(projects)))
     hint = similar_instances(name, known)
     return InstanceNotFound("%s is in no inventory and on no host" % name, hint=hint)
+
+
+def check_new_name(task_vars: Dict[str, Any], uuid: str, new: str) -> None:
+    """Raise InvalidInput if the name that an instance is to get is that of something else in the inventory."""
+    groups = task_vars["groups"]
+    if new not in groups and new not in groups["all"]:
+        return
+    values = variables(task_vars, new, IDENTITY) if new in groups["all"] and new not in kvm_hosts(task_vars) else {}
+    if not values or uuid_of(new, values) != uuid:
+        hint = hints.another_new_name()
+        raise InvalidInput("berth_new_name", new, "a name that nothing else in the inventory has", hint=hint)
 
 
 def names_by_uuid(task_vars: Dict[str, Any]) -> Dict[str, str]:

@@ -204,7 +204,7 @@ CHECKED = {
 }
 CHECKED.update({old: CHECKED[new] for old, new in misplaced.RENAMED.items() if new in CHECKED})
 KNOWN = frozenset((*CATALOG, *INSTANCE, *RUN, *HOST, *ROLE, *PUBLISHED, ERROR))
-SETTABLE = KNOWN - {*PUBLISHED, ERROR}
+SETTABLE = KNOWN - ({*PUBLISHED, ERROR} - {*INSTANCE})
 PREFIX = "berth_"
 OF_HOSTS = (*HOST, *ROLE, *misplaced.RENAMED)
 OURS = re.compile("berth[_-]", re.IGNORECASE)

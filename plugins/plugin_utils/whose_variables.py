@@ -60,7 +60,7 @@ class Catalogs:
         """All instances, those of the inventory first: in the same order whatever is selected."""
         marks = {"berth_flavor"}
         if marks & extra_vars:  # -e gives it to all hosts: other variables that are not for all mark an instance then
-            marks = {*INSTANCE, "berth_uuid"} - extra_vars - set(self._raw_of(LOCALHOST))
+            marks = set(INSTANCE) - extra_vars - set(self._raw_of(LOCALHOST))
         known = [str(name) for name in self._task_vars["groups"]["all"]]
         found = [
             name

@@ -15,7 +15,7 @@ from ..model import adopted, clones, hints
 from ..model.errors import BerthError, InstanceExists
 from ..model.identity import ADOPTED, DEFAULT_PROJECT, NAME, instance_uuid
 from ..model.messages import Document, View
-from . import majority
+from . import majority, own_uuids
 from .errors import DuplicateInstance, MoveContradicted
 from .fleet import Fleet, Place
 from .locate import check_no_stray, check_none_silent, holders
@@ -35,32 +35,12 @@ class Guest(NamedTuple):
     host: str
 
 
-def uuid_of_adopted(fleet: Fleet, name: str, project: str) -> Optional[str]:
-    """The uuid of the instance that was adopted by that name, if each host that has it says so."""
-    for uuid in fleet.places.adopted_as(name):
-        if all(
-            place.get("adopted") == name and (place["project_id"] or DEFAULT_PROJECT) == project
-            for place in fleet.places[uuid]
-        ):
-            return uuid
-    return None
-
-
-def check_not_of_adopted(fleet: Fleet, name: str, project: str, uuid: str) -> None:
-    """Raise InstanceExists if the instance of that name is another one, which was adopted."""
-    other = uuid_of_adopted(fleet, name, project)
-    if other not in (None, uuid):
-        hosts = ", ".join(sorted(place["host"] for place in fleet.places[str(other)]))
-        raise InstanceExists(
-            "%s is the guest %s on %s, which was adopted" % (name, other, hosts), hint=hints.name_adopted(str(other))
-        )
-
-
 # Operation beside moves that an adopted instance does not take -> why.
 ONLY_OF_CREATED = {
     "update_disks": "its disks are those of its own definition",
     "restore": "RESTORE.txt beside each backup says how to restore it by hand",
     "rebuild": "it was made from no image",
+    "shelve": "its disks are those of its own definition",
     "rescue": "its disks are those of its own definition",
     clones.OPERATION: "a clone would be another machine. Make an image of it with berth.kvm.image_from_instance",
 }
@@ -73,12 +53,12 @@ def check_created(name: str, places: Iterable[Place], operation: str) -> None:
 
 
 def check_told(name: str, project: str, views: Iterable[View]) -> None:
-    """Raise MoveContradicted if a host says that an adopted instance has another name or project than the inventory: there it
-    would count, and its uuid follows from neither."""
+    """Raise MoveContradicted if a host says that an instance has another name or project than the inventory: there it would
+    count, and the uuid of one that was adopted or renamed follows from neither."""
     for view in views:
-        if adopted.of(view.get("spec") or {}) and (view["name"], view["project_id"]) != (name, project):
+        if view["role"] is not None and (view["name"], view["project_id"]) != (name, project):
             raise MoveContradicted(
-                "%s says that it was adopted as %s of project %s, the inventory has %s of project %s"
+                "%s says that it is %s of project %s, the inventory has %s of project %s"
                 % (view["host"]["name"], view["name"], view["project_id"], name, project)
             )
 
@@ -97,7 +77,7 @@ def find(fleet: Fleet, name: str, project: str, uuid: str, on: Optional[str] = N
     """The guest with ``uuid`` if the inventory says one, else the one whose domain has the name. ``on``: its host, if several
     have one."""
     told = uuid != instance_uuid(project, name)
-    known = uuid if told else uuid_of_adopted(fleet, name, project)
+    known = uuid if told else fleet.own_names.get((project, name))
     owners = [place["host"] for place in fleet.places.get(known, ())] if known else []
     if known and owners:
         return Guest(known, owners[-1])
@@ -125,7 +105,7 @@ def where(fleet: Fleet, name: str, project: str, guest: Guest, lost: Collection[
     """The task of the operation: {uuid, hosts, after, owner, name, project_id}. Raises unless name and uuid are free, or the
     guest is that instance already."""
     own = instance_uuid(project, name)
-    check_not_of_adopted(fleet, name, project, guest.uuid)
+    own_uuids.check_free(fleet, name, project, guest.uuid)
     check_no_stray(fleet, name, own)
     for uuid in (own, guest.uuid):
         claims, owners = holders(fleet, name, uuid, lost)

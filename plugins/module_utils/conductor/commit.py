@@ -15,6 +15,7 @@ from typing import Collection, Dict, List, Mapping, Optional, Set, Tuple, TypedD
 
 from ..model import address_clash, hints, input_hints
 from ..model.errors import BerthError, InstanceExists
+from ..model.identity import DEFAULT_PROJECT
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import ClaimResult, Note, ScannedRecord, ScannedVolume
 from . import addressing, groups, majority, volumes
@@ -86,6 +87,16 @@ class AfterClaims:
     def answers(self, plan: Plan) -> Answers:
         names = {scan["host_uuid"]: name for name, scan in self.scans.items()}
         return Answers(names, self.lost, silent=self.silent(plan), called=self.known_as)
+
+    @functools.cached_property
+    def own_names(self) -> Dict[Tuple[str, str], str]:
+        """(project, name) of the instances whose uuid does not follow from it -> their host."""
+        return {
+            (record["project_id"] or DEFAULT_PROJECT, record["own_name"]): host
+            for host, found in self.records.items()
+            for record in found.values()
+            if "own_name" in record
+        }
 
     @functools.cached_property
     def known_as(self) -> Dict[str, Set[str]]:
@@ -192,6 +203,10 @@ def _check_the_only_claim(plan: Plan, instance: Instance, after: AfterClaims) ->
             raise InstanceExists("%s was created on %s meanwhile" % (name, owner), hint=hints.create_again())
         if moving:
             raise InstanceMoving("%s is in the middle of a move on %s" % (name, moving), hint=hints.finish_move(name))
+        named = after.own_names.get((instance["project"], name))
+        if named:
+            text = "an instance on %s was given the name %s meanwhile" % (named, name)
+            raise InstanceExists(text, hint=hints.another_new_name())
         check_absent(name, after.notes_on(instance), after.answers(plan), plan["run"])
         _check_majority(plan, name, after)
         instance["state"] = BUILDING

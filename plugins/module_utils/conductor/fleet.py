@@ -15,6 +15,7 @@ from typing import Any, Callable, Collection, Dict, Iterator, List, Mapping, Opt
 
 from ..model import host_hints, state_hints
 from ..model.errors import BerthError
+from ..model.identity import DEFAULT_PROJECT
 from ..model.messages import Document, Note
 from . import garbage, host_identity, miscounting, silence
 from .notes import Answers, Notes, called, put_together
@@ -40,6 +41,7 @@ PLACE = (
     "moved_to",
     "image_props",
     "adopted",
+    "own_name",
 )
 
 
@@ -68,7 +70,8 @@ class Place(TypedDict):
     domain_differs: Optional[Document]  # what somebody changed in libvirt, see compute/guest/live_differences.py
     moved_to: Optional[Document]  # {op, host_uuid} of the move for which this host let go of it
     image_props: Optional[Document]  # the properties of its image
-    adopted: Optional[str]  # the name of an instance that was a guest before: its uuid does not follow from it
+    adopted: Optional[str]  # the name of an instance that was a guest before
+    own_name: Optional[str]  # the name of an instance whose uuid does not follow from it
     flavor: Optional[str]
     content: Document  # the flavor as it was when the instance got it
 
@@ -96,19 +99,26 @@ class Places(Mapping[str, List[Place]]):
     def __len__(self) -> int:
         return len(self._records)
 
-    def adopted_as(self, name: str) -> List[str]:
-        """The uuids of the instances that a host says were adopted by that name."""
-        return [
-            uuid
-            for uuid, records in self._records.items()
-            if any(each.get("adopted") == name for _host, each in records)
-        ]
+    def own_names(self) -> Dict[Tuple[str, str], str]:
+        """(project, name) -> uuid of each instance whose uuid does not follow from its name, if each host that has it says so."""
+        found: Dict[Tuple[str, str], str] = {}
+        for uuid, records in self._records.items():
+            told = {(each.get("project_id") or DEFAULT_PROJECT, own_name(each)) for _host, each in records}
+            project, name = told.pop()
+            if name and not told:
+                found.setdefault((project, name), uuid)
+        return found
 
 
 def _place(host: str, instance: Document) -> Place:
     flavor = instance.get("flavor") or {}
     found = {key: instance.get(key) for key in PLACE}
     return cast(Place, {"host": host, **found, "flavor": flavor.get("name"), "content": flavor})
+
+
+def own_name(place: Mapping[str, Any]) -> Optional[str]:
+    """The name of an instance whose uuid does not follow from it, as its host tells it; None of any other."""
+    return place.get("adopted") or place.get("own_name")
 
 
 class Stray(TypedDict):
@@ -187,6 +197,11 @@ class Fleet:
     @functools.cached_property
     def places(self) -> Places:
         return Places(self.documents)
+
+    @functools.cached_property
+    def own_names(self) -> Dict[Tuple[str, str], str]:
+        """See Places."""
+        return self.places.own_names()
 
     def unprepared(self) -> Dict[str, str]:
         """The hosts that answer but were never prepared, and what to do about it."""

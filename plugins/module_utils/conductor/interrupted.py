@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ..model import copy_hints, hints, vm_states
-from ..model.lifecycle import ACTIVE, DELETING, SETTING_ASIDE, SPAWNING
+from ..model.lifecycle import ACTIVE, DELETING, SETTING_ASIDE, SHELVING_OFFLOADING, SPAWNING
 from .locate import is_moving
 
 
@@ -22,6 +22,8 @@ def to_end(place: Mapping[str, Any], name: str) -> str:
         return hints.end_it(name, "delete" if place["phase"] == DELETING else "create")
     if place.get("vm_state") == vm_states.RESCUED:
         return hints.end_it(name, "unrescue")
+    if place.get("vm_state") == vm_states.SHELVED:
+        return hints.end_it(name, "shelve" if place["task_state"] == SHELVING_OFFLOADING else "unshelve")
     left = {
         change.task: operation for operation, change in vm_states.CHANGES.items() if change.after != vm_states.ACTIVE
     }

@@ -10,10 +10,21 @@ from collections import Counter
 from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ..model.errors import BerthError
-from ..model.identity import ADOPTED, DEFAULT_PROJECT, RESERVED, check_name, instance_uuid, project_of, uuid_of
+from ..model.identity import (
+    ADOPTED,
+    DEFAULT_PROJECT,
+    KEPT,
+    OWN_UUIDS,
+    RESERVED,
+    check_name,
+    instance_uuid,
+    project_of,
+    uuid_of,
+)
 from ..model.lifecycle import OWN
 from ..model.nics import guest_address
 from ..model.safe_text import clean
+from .fleet import own_name
 
 # Variables that only hosts report. A host never reports what the inventory asks for, such as berth_flavor.
 PUBLISHED = (
@@ -92,13 +103,14 @@ def failed(requests: Iterable[Mapping[str, Any]], known: Known, found: Collectio
         elif request["operation"] == "create" and described is None:
             listed_too[name] = {ERROR: error, "berth_uuid": request["uuid"], "berth_project": project}
         elif request["operation"] == "create" and (described or {}).get("berth_project", project) == project:
-            listed_too[name] = {ERROR: error, "berth_uuid": request["uuid"]}
+            own = [uuid for uuid in map((described or {}).get, OWN_UUIDS) if uuid]  # no failure gives it another
+            listed_too[name] = {ERROR: error, KEPT: own[0] if own else request["uuid"]}
     return listed_too
 
 
 def _named(instance: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An adopted instance has the name that its host says if the inventory gives that name its uuid."""
-    return {**instance, "name": instance["adopted"]} if instance.get("adopted") else instance
+    """An instance that was adopted or renamed has the name that its host says if the inventory gives that name its uuid."""
+    return {**instance, "name": own_name(instance) or instance["name"]}
 
 
 def _check(host: str, instance: Mapping[str, Any], known: Known) -> Described:
@@ -113,9 +125,11 @@ def _check(host: str, instance: Mapping[str, Any], known: Known) -> Described:
     except BerthError as error:
         why = error.message if isinstance(error, NotListed) else error.rule
         raise NotListed("Host %s has an instance %r that is left out: %s" % (host, clean(reported, 80), why)) from None
-    if instance.get("adopted") and instance["uuid"] != (described or {}).get(ADOPTED):
-        raise _foreign(host, name, "it was adopted, and the inventory does not say that its berth_adopted is its uuid")
-    if not instance.get("adopted") and instance["uuid"] != instance_uuid(project, name):
+    if own_name(instance) and (described is None or instance["uuid"] != uuid_of(name, described)):
+        field, how = (ADOPTED, "adopted") if instance.get("adopted") else (KEPT, "renamed")
+        why = "it was %s, and the inventory does not say that its %s is its uuid" % (how, field)
+        raise _foreign(host, name, why)
+    if not own_name(instance) and instance["uuid"] != instance_uuid(project, name):
         raise _foreign(host, name, "its uuid is not that of its project and name")
     if described is not None and (instance["uuid"], project) != (uuid_of(name, described), project_of(described)):
         raise _foreign(host, name, "the inventory has one of another project under that name")

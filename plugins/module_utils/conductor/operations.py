@@ -114,6 +114,9 @@ OPERATIONS: Dict[str, Operation] = {
     "remove_set_aside": Operation(
         Words("copy removed", "copy would be removed", "nothing was set aside there"), "removed", module="instance_copy"
     ),
+    "rename": Operation(
+        Words("renamed", "would be renamed", "has that name"), "renamed", found=("new_name",), needs_one=True,
+    ),
     "restore": Operation(
         Words("restored", "would be restored", "was not restored"), "restored",
         {**BACKUPS, "of": ("berth_backup_of",), "backup": ("berth_backup",), "discards": ("berth_restore_discards",)},
@@ -135,6 +138,10 @@ OPERATIONS: Dict[str, Operation] = {
         Words("shown", "would be shown", "is shown above"), module="instance_info", selected=False, differences=True,
         lockable=False,
     ),
+    "shelve": Operation(
+        Words("shelved", "would be shelved", "is shelved already"),
+        "shelved", {**BACKUPS, **SHUTDOWN}, needs_one=True,
+    ),
     "start": Operation(
         Words("started", "would be started", "runs already"),
         "started", needs_one=True, differences=True, repairs=True, runs=True,
@@ -154,6 +161,10 @@ OPERATIONS: Dict[str, Operation] = {
     "unrescue": Operation(
         Words("unrescued", "would be unrescued", "is not rescued"),
         "unrescued", SHUTDOWN, needs_one=True, differences=True, repairs=True, runs=True,
+    ),
+    "unshelve": Operation(
+        Words("unshelved", "would be unshelved", "is not shelved"),
+        "unshelved", needs_one=True, differences=True, repairs=True, runs=True,
     ),
     "update": Operation(
         Words("updated", "would be updated", "is as the inventory says"),

@@ -11,9 +11,9 @@ from typing import Container, Iterable, List, Mapping, Tuple
 
 from ..model import fleet_hints
 from ..model.errors import BerthError, shortened
-from ..model.identity import ADOPTED, DEFAULT_PROJECT, NAME, uuid_of
+from ..model.identity import ADOPTED, DEFAULT_PROJECT, KEPT, NAME, uuid_of
 from ..model.lifecycle import OWN
-from .fleet import Fleet, Place
+from .fleet import Fleet, Place, own_name
 
 
 def unlisted(fleet: Fleet, listed: Container[str]) -> List[Tuple[str, Place]]:
@@ -35,10 +35,11 @@ def selection(uuid: str, place: Place, taken: Container[str]) -> str:
     """The options that select it; none if its host says a name or project that are not those of its uuid. ``taken``: the names
     of the inventory's instances, of which one of another project would be selected."""
     name, project = place["name"], place["project_id"] or DEFAULT_PROJECT
-    if place["adopted"]:  # it is shown by its uuid; another name than that in its record is none that a run finds
-        known = NAME.match(place["adopted"]) and place["adopted"] not in taken
-        options = fleet_hints.options_of(place["adopted"], project if project != DEFAULT_PROJECT else None)
-        return "%s -e %s=%s" % (options, ADOPTED, uuid) if known else ""
+    own = own_name(place)
+    if own:  # it is shown by its uuid; another name than that in its record is none that a run finds
+        known = NAME.match(own) and own not in taken
+        options = fleet_hints.options_of(own, project if project != DEFAULT_PROJECT else None)
+        return "%s -e %s=%s" % (options, ADOPTED if place["adopted"] else KEPT, uuid) if known else ""
     try:
         if uuid_of(name, {"berth_project": project}) != uuid:
             return ""

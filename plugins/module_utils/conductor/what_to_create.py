@@ -12,7 +12,7 @@ from typing import Collection, Dict, List, Mapping, Optional
 from ..model import adopted, hints
 from ..model.errors import BerthError
 from ..model.messages import Document
-from . import adopting, drift, majority, silence, unconfirmed
+from . import adopting, drift, majority, own_uuids, silence, unconfirmed
 from .fleet import Fleet, Place
 from .locate import check_latest, check_no_stray, check_none_silent, generation_of, holders
 from .notes import given_up, latest_with_lost
@@ -59,8 +59,10 @@ def sort_out(
 
 def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict: bool) -> None:
     places = {place["host"]: place for place in fleet.places.get(instance["uuid"], ())}
-    adopting.check_adopted(fleet, instance["name"], instance["project"], instance["uuid"])
-    adopting.check_not_of_adopted(fleet, instance["name"], instance["project"], instance["uuid"])
+    name, project, uuid = instance["name"], instance["project"], instance["uuid"]
+    adopting.check_adopted(fleet, name, project, uuid)
+    own_uuids.check_free(fleet, name, project, uuid)
+    own_uuids.check_name(name, project, uuid, places.values())
     resized = unconfirmed.place_among(places.values())
     if resized:
         _set_found(instance, fleet, resized["host"], UNCONFIRMED)
@@ -89,6 +91,7 @@ def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict:
                 "%s is to be the guest %s, which no host has as an instance" % (instance["name"], instance["uuid"]),
                 hint=hints.list_guests(),
             )
+        own_uuids.check_new(name, project, uuid)
         return
     _set_found(instance, fleet, hosts[-1], EXISTING if owners else CLAIMING)
     if owners:

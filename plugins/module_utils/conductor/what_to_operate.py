@@ -36,6 +36,7 @@ class Said:
     recover_on: Optional[str] = None
     set_aside_on: Optional[str] = None
     adopt_on: Optional[str] = None
+    new_name: Optional[str] = None
 
 
 def where(operation: str, fleet: Fleet, name: str, uuid: str, said: Said) -> Dict[str, Any]:

@@ -15,7 +15,7 @@ from .checksum import LIST, RULE, Checksum, ImageChecksum, of_file
 from .cloud_init import FILES, NetworkConfig
 from .errors import InvalidInput
 from .guest_features import ImageProperties
-from .identity import UUID
+from .identity import OWN_UUIDS, UUID
 from .messages import Document
 from .networks import SECURITY_GROUP, Network, Nic
 from .nics import guest_address
@@ -359,7 +359,7 @@ QUOTAS = MapOf(QUOTA, key=Text(r"(\*|[A-Za-z0-9][A-Za-z0-9._-]*)\Z", "a project 
 INSTANCE = {
     "berth_flavor": Text(rule="a name in berth_flavors"),
     "berth_image": Text(rule="a name in berth_images"),
-    "berth_adopted": Text(UUID + r"\Z", "the uuid of the guest that was adopted, as berth.kvm.adopt tells it"),
+    **{field: Text(UUID + r"\Z", rule) for field, rule in OWN_UUIDS.items()},
     "berth_networks": ListOf(Nic(), single=True, longest=64),
     "berth_network_config": Secret(NetworkConfig()),
     "berth_security_groups": ListOf(Text(), single=True, longest=64),

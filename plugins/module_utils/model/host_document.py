@@ -173,6 +173,7 @@ domain_differs = object_of(
     optional=("now", "next_start", "kernel"),
 )
 
+shelved = object_of({"vcpus": _COUNT, "memory_mb": _SIZE})  # what a shelved instance counts for in a quota
 lets_in = map_of(uuid, list_of(text(), 1000), 10000)  # as model/admitted_members.py reports it
 
 _OF_INSTANCE: Dict[str, Check] = {
@@ -212,6 +213,8 @@ _MAYBE_OF_INSTANCE: Dict[str, Check] = {
     "batch_id": text(),
     "home": uuid,
     "adopted": text(),
+    "own_name": text(),
+    "shelved": shelved,
     "access_ips": list_of(text(), 2),
     "moved_to": object_of({"op": word(r"[A-Za-z0-9_.:-]+", 64), "host_uuid": uuid}),
 }

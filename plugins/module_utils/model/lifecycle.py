@@ -202,6 +202,7 @@ REBUILDING = "rebuilding"
 REBOOTING_HARD = "rebooting_hard"
 UNPAUSING, RESUMING = "unpausing", "resuming"
 RESCUING, UNRESCUING = "rescuing", "unrescuing"
+SHELVING_OFFLOADING, UNSHELVING = "shelving_offloading", "unshelving"
 STARTING = (SPAWNING, POWERING_ON, UNPAUSING, RESUMING, RESCUING, UNRESCUING)
 # The power states of a guest with a QEMU.
 PAUSED = ("paused", "suspended")

@@ -123,6 +123,7 @@ class ClaimResult(TypedDict):
 
 
 class _ScannedMore(TypedDict, total=False):
+    own_name: str  # the name of an instance whose uuid does not follow from it
     lets_in: Dict[
         str, List[str]
     ]  # uuid of a member -> its addresses, which packet filters let in: see admitted_members.py

@@ -95,8 +95,9 @@ def usage(documents: Iterable[Mapping[str, Any]]) -> Dict[str, Dict[str, int]]:
             if instance.get("foreign"):
                 continue
             project = found.setdefault(instance["project_id"], dict(NOTHING))
-            project["cores"] += instance["vcpus"] + instance.get("pcpus", 0)
-            project["ram"] += instance["memory_mb"]
+            shelved = instance.get("shelved") or {}
+            project["cores"] += instance["vcpus"] + instance.get("pcpus", 0) + shelved.get("vcpus", 0)
+            project["ram"] += instance["memory_mb"] + shelved.get("memory_mb", 0)
             if instance["uuid"] not in seen:
                 seen.add(instance["uuid"])
                 project["instances"] += 1

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, cast
 
-from . import adopted, backups, data_disks, guest_settings, host_document, made_images, snapshots, volumes
-from .identity import instance_uuid
+from . import backups, data_disks, guest_settings, host_document, made_images, shelves, snapshots, volumes
 from .lifecycle import ROLES
 from .messages import Document, View
 from .migration import KINDS
@@ -151,8 +150,10 @@ _SCANNED = object_of(
         **dict.fromkeys(("vcpus", "pcpus", "memory_mb"), _COUNT),
         "nics": list_of(text(), 1000),
         "lets_in": host_document.lets_in,
+        "own_name": text(),
+        shelves.KEY: host_document.shelved,
     },
-    optional=("lets_in",),
+    optional=("lets_in", "own_name", shelves.KEY),
 )
 
 
@@ -285,6 +286,7 @@ _OF_INSTANCE: Dict[str, Check] = {
         ),
         1000,
     ),
+    shelves.KEY: object_of({"backup": text(), "to": text(), "host": or_null(text())}),
     "migration": or_null(_MOVE_SHOWN),
     "console_log": text(),
     "disks_missing": list_of(cleaned(), 1000),
@@ -443,8 +445,6 @@ def view(value: Any) -> View:
 def _whole_view(held: Document) -> Document:
     """Check that all parts are of one instance and one move: the requests count against quotas and are placed again."""
     own, move = held["uuid"], held["migration"] or {}
-    if not adopted.of(held["spec"]) and own != instance_uuid(held["project_id"], held["name"]):
-        raise Fault(held["uuid"], "the uuid that follows from project and name", "uuid")
     for where, spec in ("spec", held["spec"]), ("new_spec", move.get("new_spec")), ("old_spec", move.get("old_spec")):
         uuids = {spec.get("uuid"), *(spec.get("instance_uuids") or ())} if spec else {own}
         if spec and (spec["name"], spec["project_id"], uuids) != (held["name"], held["project_id"], {own}):

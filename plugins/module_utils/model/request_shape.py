@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from . import adopted, clones, data_disks, guest_settings, host_document, rescues, snapshots, volumes
+from . import adopted, clones, data_disks, guest_settings, host_document, rescues, shelves, snapshots, volumes
 from .messages import Document
 from .shape import (
     Check,
@@ -221,6 +221,7 @@ _KNOWN: Dict[str, Check] = {
     "ssh_keys_digest": _LINE,
     "hardware": or_null(_HARDWARE),
     rescues.KEY: or_null(object_of({"image": image, "size_gb": whole(0, 1 << 24), "hardware": or_null(_HARDWARE)})),
+    shelves.KEY: or_null(object_of({"backup": _LINE, "to": _LINE, "host": or_null(_LINE)})),
     adopted.KEY: or_null(object_of(_OF_ADOPTED)),
     "batch_id": _LINE,
     "home": or_null(uuid),

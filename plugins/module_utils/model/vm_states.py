@@ -20,25 +20,29 @@ from .lifecycle import (
     REBUILDING,
     RESCUING,
     RESUMING,
+    SHELVING_OFFLOADING,
     UNPAUSING,
     UNRESCUING,
+    UNSHELVING,
 )
 from .move_errors import InstanceInvalidState
 
 BUILDING, ACTIVE, PAUSED, SUSPENDED, STOPPED = "building", "active", "paused", "suspended", "stopped"
-RESCUED, RESIZED, ERROR = "rescued", "resized", "error"
+RESCUED, RESIZED, ERROR, SHELVED = "rescued", "resized", "error", "shelved_offloaded"
 OFF = "off"  # any power state without a QEMU
 
 
 class VmState(NamedTuple):
     """``power_state``: that of the record, and of the guest in libvirt; None: that from before the move. ``memory``: libvirt
     keeps the memory of the guest, which is off. ``recovered``: recover starts the guest if its host lost it. ``back``: the
-    operation that makes the instance active. ``findings``: what the doctor calls a guest that libvirt shows otherwise."""
+    operation that makes the instance active. ``defined``: libvirt knows its guest. ``findings``: what the doctor calls a guest
+    that libvirt shows otherwise."""
 
     power_state: Optional[str]
     memory: bool = False
     recovered: bool = False
     back: Optional[str] = None
+    defined: bool = True
     findings: Mapping[str, str] = {}
 
     def on(self) -> bool:
@@ -61,6 +65,7 @@ VM_STATES: Dict[str, VmState] = {
     ),
     RESIZED: VmState(None),
     ERROR: VmState("shutdown"),
+    SHELVED: VmState("shutdown", back="unshelve", defined=False),
 }
 ALL = tuple(VM_STATES)
 
@@ -93,10 +98,13 @@ CHANGES: Dict[str, Change] = {
     "rebuild": Change((ACTIVE, STOPPED, ERROR), task=REBUILDING),
     "rescue": Change((ACTIVE, STOPPED), RESCUED, RESCUING),
     "unrescue": Change((RESCUED,), ACTIVE, UNRESCUING),
+    "shelve": Change((ACTIVE, STOPPED), SHELVED, SHELVING_OFFLOADING),
+    "unshelve": Change((SHELVED,), ACTIVE, UNSHELVING),
     "snapshot": Change((ACTIVE, PAUSED, STOPPED), task="image_snapshot"),
     "revert_snapshot": Change((STOPPED,), task="reverting_snapshot"),
     "delete_snapshot": Change((ACTIVE, PAUSED, STOPPED), task="deleting_snapshot"),
     "snapshots": Change(ALL),
+    "rename": Change((ACTIVE, PAUSED, STOPPED, RESCUED)),
     "resize": Change((ACTIVE, STOPPED)),
     "migration": Change((ACTIVE, STOPPED)),
     "live-migration": Change((ACTIVE, PAUSED)),
@@ -157,6 +165,12 @@ def check(name: str, vm_state: Optional[str], operation: str, task_state: Option
         elif now == ERROR:
             hint = hints.finish_disks(name, task_state)
         raise InstanceInvalidState(name, "vm_state", now, operation, hint=hint)
+
+
+def is_defined(vm_state: Optional[str]) -> bool:
+    """Whether libvirt is to know the guest."""
+    meant = VM_STATES.get(vm_state or ACTIVE)
+    return meant is None or meant.defined
 
 
 def finding_undefined(vm_state: Optional[str]) -> Optional[str]:

@@ -184,9 +184,7 @@ def drop_bitmaps(parts: Sequence[Part], found: Any, kept: str) -> None:
             off.drop(part.path, paths.bitmap_of(kept))
 
 
-def parts_of(
-    host: Any, record: Any, previous: Optional[Backup], found: Any, directory: str, to: str
-) -> List[Part]:
+def parts_of(host: Any, record: Any, previous: Optional[Backup], found: Any, directory: str, to: str) -> List[Part]:
     parts = []
     for disk, path in moved_disks.seen_by_guest(host.pool_of(record), record.uuid, record.spec):
         size = moved_disks.virtual_size(path, disk.format)

@@ -6,20 +6,23 @@ goes on under the new name.
 
     the whole chain is read and compared -> new files beside the disks -> record: vm_state error -> renamed -> record: stopped
 
-A guest in vm_state error is not started: a run that is killed between two renames leaves that, and the next one ends it.
+A guest in vm_state error is not started: a run that is killed between two renames leaves that, and the next one ends it. A shelved
+instance, which is not started either, is active afterwards, and its start has begun.
 """
 
 from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ...model import adopted, backup_hints, hints, snapshot_hints, snapshots
+from ...model import adopted, backup_hints, hints, shelves, snapshot_hints, snapshots
 from ...model.backups import Backup, Disk
 from ...model.errors import BerthError
+from ...model.lifecycle import UNSHELVING
 from ...model.move_errors import InstanceInvalidState
-from ...model.vm_states import CHANGES, ERROR, STOPPED, said
+from ...model.vm_states import ACTIVE, CHANGES, ERROR, STOPPED, said
 from .. import durable, paths
 from ..disk import disk_chain, owner, room
+from ..disk.disk import VOLUME
 from ..guest import domain
 from ..move import disks as moved_disks
 from ..record import journal
@@ -109,15 +112,26 @@ def restored(instance: Any, wish: Wish, record: Any, origin: Any) -> Backup:
     paths.make_directory(paths.instance(instance.host.pool_of(record), record.uuid))
     _make_all(instance, record, targets)
     instance.observe("restore")
-    record = instance.swap(record.replace(**said(ERROR), task_state=CHANGES[OPERATION].task))
+    shelved = shelves.of(record.spec)
+    if not shelved:  # which no state lets start
+        record = instance.swap(record.replace(**said(ERROR), task_state=CHANGES[OPERATION].task))
     for target in targets:
         instance.observe("restore disk")
         paths.publish(target.made, target.path)
     firmware_state.publish(kept)
     instance.observe("restored")
-    noted = journal.noted(record, OPERATION, backup=backup.id, of=backup.name, uuid=backup.uuid)
-    instance.swap(noted.replace(**said(STOPPED), task_state=None))
+    noted = journal.noted(record, _method(record), backup=backup.id, of=backup.name, uuid=backup.uuid)
+    if shelved:  # it is to run: a start goes on from here
+        noted = noted.replace(spec=shelves.ended(record.spec), **said(ACTIVE), task_state=CHANGES["start"].task)
+    else:
+        noted = noted.replace(**said(STOPPED), task_state=None)
+    instance.swap(noted)
     return backup
+
+
+def _method(record: Any) -> str:
+    """An instance that is shelved is restored once it has its room."""
+    return "unshelve" if record is not None and record.task_state == UNSHELVING else OPERATION
 
 
 def _found(instance: Any, wish: Wish) -> Tuple[Any, Origin]:
@@ -131,7 +145,7 @@ def _found(instance: Any, wish: Wish) -> Tuple[Any, Origin]:
 
 def checked(instance: Any) -> Any:
     """Return the record of the instance. Raise what keeps its disks from being replaced."""
-    record = instance.at_rest(OPERATION)
+    record = instance.at_rest(_method(instance.store.read(instance.uuid)))
     if adopted.of(record.spec):
         raise adopted.refused(record.name, OPERATION)
     host = instance.host
@@ -139,7 +153,7 @@ def checked(instance: Any) -> Any:
     _check_off(host, record)
     owner.check(host.pool_of(record), record.uuid, record.name, host.identify())
     disk_chain.check_unsaved(host, record)
-    disk_chain.check_restore(host, record)
+    disk_chain.check_restore(host, record.replace(spec=shelves.ended(record.spec)))
     _check_no_snapshots(record)
     return record
 
@@ -190,13 +204,17 @@ def targets_of(host: Any, record: Any, origin: Any) -> List[Target]:
     """Raise DisksOfBackupDiffer for all disks that do not fit, together."""
     backup: Backup = origin.backup
     faults, targets = [], []
-    found = moved_disks.seen_by_guest(host.pool_of(record), record.uuid, record.spec)
+    spec = shelves.ended(record.spec)
+    found = moved_disks.seen_by_guest(host.pool_of(record), record.uuid, spec)
     own = {disk.name: (disk, path) for disk, path in found}
+    stay = {disk.name for disk, _path in found if disk.kind == VOLUME and shelves.of(record.spec)}
     faults += ["the backup has no disk %s" % name for name in own if backup.disk(name) is None]
     for disk in backup.disks:
         if disk.name not in own:
             faults.append("%s has no disk %s, which is in the backup" % (record.name, disk.name))
             continue
+        if disk.name in stay:
+            continue  # the volumes of a shelved instance are as they were
         planned, path = own[disk.name]
         if planned.size and planned.size < disk.size:
             faults.append("disk %s has %d bytes, %d in the backup" % (disk.name, planned.size, disk.size))

@@ -18,7 +18,7 @@ import collections
 import errno
 import os
 
-from ...model import adopted, data_disks, hints, rescues, volumes
+from ...model import adopted, data_disks, hints, rescues, shelves, volumes
 from ...model.errors import InvalidInput
 from ...model.safe_text import clean
 from .. import durable, paths
@@ -84,7 +84,9 @@ def root_kind(spec):
 
 def plan(spec):
     """Return the disks in the order of the guest's devices. A root size of None is the image's own (root_gb 0). Of an adopted
-    instance the file is the whole path, as long as it lies where it was found."""
+    instance the file is the whole path, as long as it lies where it was found. A shelved instance has none."""
+    if shelves.of(spec):
+        return []
     if adopted.of(spec):
         return [Disk(each["target"], each["path"], each["format"], each["size"], FOUND) for each in adopted.disks(spec)]
     flavor = spec["flavor"]

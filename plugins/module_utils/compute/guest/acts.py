@@ -11,7 +11,7 @@ from ...model import adopted
 from ..move import left_backup
 from ..record import journal
 from ..record.record_copy import take_back
-from . import adopt, pause, power, rebuild, rescue, snapshots, update, update_adopted
+from . import adopt, pause, power, rebuild, rename, rescue, shelve, snapshots, update, update_adopted
 from .update_disks import update_disks, would_update_disks
 
 Params = Dict[str, Any]
@@ -124,6 +124,11 @@ ACTS: Dict[str, Act] = {
         lambda instance, p: update_disks(instance, p["disks"], p["volumes"]),
         lambda instance, p: would_update_disks(instance, p["disks"], p["volumes"]),
     ),
+    "renamed": Act(
+        lambda instance, p: rename.rename(instance, p["new_name"]),
+        lambda instance, p: rename.would_rename(instance, p["new_name"]),
+        compared=False, parts=lambda _before, p: {"name": p["new_name"]},
+    ),
     "updated": Act(
         lambda instance, p: _of_update(instance).update(instance, p),
         lambda instance, p: _of_update(instance).would_update(instance, p),
@@ -132,13 +137,15 @@ ACTS: Dict[str, Act] = {
         rebuild.rebuild, rebuild.would_rebuild,
         parts=lambda _before, p: {"image": p["spec"]["image"]["name"], "snapshots": []},
     ),
+    "shelved": Act(shelve.shelve, shelve.would_shelve, "shutdown"),
+    "unshelved": Act(shelve.unshelve, lambda instance, _p: shelve.would_unshelve(instance), "running"),
     "rescued": Act(rescue.rescue, rescue.would_rescue, "running"),
     "unrescued": Act(rescue.unrescue, lambda instance, _p: rescue.would_unrescue(instance), "running"),
 }  # fmt: skip
 
 
 # State -> the operation that only a created instance takes.
-NOT_OF_ADOPTED = {"disks_updated": "update_disks", "rebuilt": "rebuild", "rescued": "rescue"}
+NOT_OF_ADOPTED = {"disks_updated": "update_disks", "rebuilt": "rebuild", "rescued": "rescue", "shelved": "shelve"}
 
 
 def act(instance: Any, params: Params, dry: bool) -> bool:

@@ -27,7 +27,7 @@ from ...placement.capacity import allocation_of
 from .. import paths
 from ..disk import attached, disk_chain, owner
 from ..record import journal, registry_mark, whereabouts
-from ..record.claim import first_epoch
+from ..record.claim import check_name_free, first_epoch
 from . import adoptable, domain, domain_xml, gate, left_files, startable
 
 SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
@@ -51,7 +51,7 @@ def adopt(instance, wanted):
             instance.observe("adopt record")
             with instance.store.host_lock():
                 registry_mark.check(instance.store)
-                _check_name_is_free(instance, wanted)
+                check_name_free(instance.store, instance.uuid, wanted["name"], wanted["project_id"])
                 record = instance.store.restore(record)
         guest = domain.find(instance.host.connection, instance.uuid)
         unmarked = not domain.is_managed(guest)
@@ -92,7 +92,7 @@ def _checked(instance, wanted):
     found = adoptable.of(instance.host.connection, instance.uuid)
     if found.in_the_way:
         raise adoptable.refused(found, found.in_the_way, "become an instance")
-    _check_name_is_free(instance, wanted)
+    check_name_free(instance.store, instance.uuid, wanted["name"], wanted["project_id"])
     return _record(instance, found, wanted)
 
 
@@ -101,13 +101,6 @@ def _check_same(record, wanted):
         raise InstanceExists(
             "the guest %s is the instance %s of project %s already" % (record.uuid, record.name, record.project_id)
         )
-
-
-def _check_name_is_free(instance, wanted):
-    for record in instance.store.records():
-        same = (record.name, record.project_id) == (wanted["name"], wanted["project_id"])
-        if same and record.uuid != instance.uuid:
-            raise InstanceExists("this host has an instance %s already (%s)" % (record.name, record.uuid))
 
 
 def _record(instance, found, wanted):

@@ -358,6 +358,14 @@ def note(domain, instance):
     _call("noting the record", domain.setMetadata, kind, text, "berth", NAMESPACE, flags)
 
 
+def entitle(domain, title):
+    """Give the domain a title, for people, in its definition and in that of the running guest."""
+    flags = require_libvirt().VIR_DOMAIN_AFFECT_CONFIG
+    if _call("reading the state", domain.isActive):
+        flags |= require_libvirt().VIR_DOMAIN_AFFECT_LIVE
+    _call("naming the guest", domain.setMetadata, require_libvirt().VIR_DOMAIN_METADATA_TITLE, title, None, None, flags)
+
+
 def keep_definition(connection, domain):
     """Define a running guest again that somebody undefined: otherwise libvirt forgets it and its TPM once it is off."""
     library = require_libvirt()

@@ -51,8 +51,8 @@ def _is_off(instance, error):
 
 
 def check(instance, record):
-    if record.vm_state == vm_states.ERROR:
-        # refuses: its disks are not of one time
+    if record.vm_state in (vm_states.ERROR, vm_states.SHELVED):
+        # refuses: its disks are not of one time, or not here
         vm_states.check(record.name, record.vm_state, "start", record.task_state)
     if not domain.is_active(instance.host.connection, instance.uuid):
         check_memory(instance, record)

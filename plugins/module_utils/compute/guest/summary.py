@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from ...model import data_disks, snapshots, vm_states, volumes
+from ...model import data_disks, shelves, snapshots, vm_states, volumes
 from ...model.confirm_window import confirm_in
 from ...model.identity import is_uuid
 from ...model.lifecycle import ACTIVE, ALIVE, OUT, OWN, SPAWNING
@@ -31,7 +31,7 @@ def describe(record, power):
         "task_state": record.task_state,
         "power_state": record.power_state,
         "locked": clean(record.locked_by()) if record.lock else None,
-        "state": power or "absent",
+        "state": power or ("absent" if vm_states.is_defined(record.vm_state) else "shutdown"),
         "flavor": flavor.get("name"),
         "vcpus": flavor.get("vcpus"),
         "memory_mb": flavor.get("memory_mb"),
@@ -48,6 +48,7 @@ def describe(record, power):
         "group": (record.spec.get("group") or {}).get("name"),
         "availability_zone": zone(record.spec),
         "access_ips": access_ips(record.spec),
+        **({"shelved": shelves.of(record.spec)} if shelves.of(record.spec) else {}),
         "migration": _migration(record.migration),
         "faults": list(record.faults),
         "history": list(record.history),

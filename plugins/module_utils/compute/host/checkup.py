@@ -310,7 +310,7 @@ def _domains(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
     for record in records:
         power_state = states[record.uuid][1] if record.uuid in states else None
         if _is_at_rest(record) and power_state is None:
-            yield _undefined(record)
+            yield from [_undefined(record)] if vm_states.is_defined(record.vm_state) else []
         elif _is_at_rest(record):
             yield from _unlike_its_record(host, record, power_state)
         elif record.role != OWN and power_state == "running" and record.task_state is None:

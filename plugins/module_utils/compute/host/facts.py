@@ -15,8 +15,9 @@ import re
 from collections import Counter
 from xml.etree import ElementTree
 
-from ...model import admitted_members, adopted, data_disks, nics, request_digest
+from ...model import admitted_members, adopted, data_disks, nics, request_digest, shelves
 from ...model.collection_version import COLLECTION_VERSION
+from ...model.identity import own_name
 from ...model.lifecycle import BUSY, SPAWNING
 from ...model.pools import overpromised
 from ...model.safe_text import clean, clean_all
@@ -430,6 +431,8 @@ def _own(record, domain_states):
         "disks": data_disks.shown(spec),
         "request_digests": request_digest.digests(spec),
         **({"adopted": record.name} if adopted.of(spec) else {}),
+        **own_name(record),
+        **shelves.reported(record),
     }
 
 

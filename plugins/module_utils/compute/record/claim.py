@@ -130,6 +130,13 @@ def check_identity(spec):
         raise InvalidInput("spec.uuid", spec["uuid"], "the uuid that follows from project and name")
 
 
+def check_name_free(store, uuid, name, project):
+    """Raise InstanceExists if another instance of this host than ``uuid``, whose uuid need not follow from it, has the name."""
+    for record in store.records():
+        if (record.name, record.project_id) == (name, project) and record.uuid != uuid:
+            raise InstanceExists("this host has an instance %s already (%s)" % (name, record.uuid))
+
+
 def _same_room(old, new):
     parts = ("flavor", "image", "group", "numa_topology", "pci_requests", "pool", "is_bfv")
     same = all(old.get(part) == new.get(part) for part in parts) and data_disks.of(old) == data_disks.of(new)

@@ -14,7 +14,7 @@ from ...model.errors import BerthError
 from ...model.identity import DEFAULT_PROJECT, instance_uuid
 from ...model.messages import Document
 from ...model.quota import Amounts
-from .. import adopting, given_away, locks, new_volumes, what_to_operate
+from .. import adopting, given_away, locks, new_volumes, own_uuids, renaming, what_to_operate
 from ..closing_table import why_of
 from ..errors import HostUnknown, InstanceMoving
 from ..fleet import Fleet
@@ -60,7 +60,7 @@ class Located:
 
 def locate(run: Run, fleet: Fleet, wanted: Mapping[str, Wanted]) -> Procedure[Located]:
     """``wanted``: by inventory name. Raises HostUnknown if a host does not say what it remembers of guests to adopt."""
-    if run.operation == "adopt":
+    if run.operation in ("adopt", renaming.OPERATION):
         yield from _hear_of(run, fleet, wanted)
     found = Located()
     for name, instance in wanted.items():
@@ -79,11 +79,13 @@ def locate(run: Run, fleet: Fleet, wanted: Mapping[str, Wanted]) -> Procedure[Lo
 
 
 def _hear_of(run: Run, fleet: Fleet, wanted: Mapping[str, Wanted]) -> Procedure[None]:
-    """Have the fleet know what hosts remember of the guests to adopt, and of the instances of their names."""
+    """Have the fleet know what hosts remember of the guests to adopt, and of the instances of the names that are given."""
     about = []
     for name, instance in wanted.items():
         with contextlib.suppress(BerthError):
-            about += [_guest(run, fleet, name, instance).uuid, instance_uuid(instance.project, name)]
+            if run.operation == "adopt":
+                about.append(_guest(run, fleet, name, instance).uuid)
+            about.append(instance_uuid(instance.project, run.said.new_name or name))
     told = (yield Ask("rescan", {host: {"about": about} for host in fleet.documents})) if about else {}
     for host, answer in told.items():
         if "notes" not in answer:
@@ -105,17 +107,21 @@ def _task_of(run: Run, fleet: Fleet, name: str, instance: Wanted) -> Document:
     places = fleet.places.get(instance.uuid, ())
     if run.operation != "leave":
         adopting.check_adopted(fleet, name, instance.project, instance.uuid)
+    if run.operation != renaming.OPERATION:
+        own_uuids.check_name(name, instance.project, instance.uuid, places)
     if run.operation in adopting.ONLY_OF_CREATED:
         adopting.check_created(name, places, run.operation)
     locks.check(run.operation, name, instance.locked, places)
     task = what_to_operate.where(run.operation, fleet, name, instance.uuid, run.said)
+    if run.operation == renaming.OPERATION:
+        task |= renaming.task(fleet, name, instance.project, task, str(run.said.new_name), run.said.run, run.said.lost)
     return {**task, **run.more(name, task)}
 
 
 def _check_found(run: Run, fleet: Fleet, name: str, instance: Wanted, task: Document) -> None:
     """Raise if the instance is nowhere, although the operation needs one or the inventory does not know it either."""
     is_nowhere = not task["hosts"] and not fleet.places.get(task["uuid"])
-    told = instance.described and not adopting.uuid_of_adopted(fleet, name, instance.project)
+    told = instance.described and not fleet.own_names.get((instance.project, name))
     error = run.not_found(name) if is_nowhere and (OPERATIONS[run.operation].needs_one or not told) else None
     if error:
         raise error

@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any, Dict, Iterable, List, Mapping
 
 from ...model.messages import Document
+from .. import renaming
 from ..closing_table import error_of
 from ..operations import OPERATIONS
 from ..silence import is_there, unanswered
@@ -62,6 +63,26 @@ def adopt(tasks: Tasks, given: Mapping[str, Document], hosts: Iterable[str]) -> 
     if known:
         # nothing is lost if one does not take it: a later run tells it again
         yield Ask("rescan", {host: {"told": {"hosts": names, "known": known}} for host in hosts})
+    return done
+
+
+def rename(tasks: Tasks, given: Mapping[str, Document], dry: bool) -> Procedure[Dict[str, Done]]:
+    """One that may not keep the new name, by what the hosts say afterwards, gets its old one again."""
+    for task in tasks.values():
+        told = renaming.announced(task, task["hosts"][-1])
+        if told:
+            yield Ask("rescan", {host: {"told": told} for host in task["asked"]})
+    done = yield from operate(renaming.OPERATION, tasks, given)
+    for name, task in {} if dry else tasks.items():
+        taken = None
+        if not done[name].errors:
+            taken = renaming.taken_since(name, task, (yield Ask("rescan", {host: {} for host in task["asked"]})))
+        if taken:
+            back = {**_arguments(OPERATIONS[renaming.OPERATION], task, {}), "new_name": name}
+            yield from asked(done, "instance", {name: back}, {name: task["hosts"][-1]})
+            done[name].errors.append(taken.to_dict())
+        if done[name].errors:
+            yield Ask("rescan", {host: {"told": renaming.given_up(task)} for host in task["asked"]})
     return done
 
 

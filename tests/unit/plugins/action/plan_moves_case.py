@@ -69,8 +69,8 @@ def view(name, group=None, **changes):
         "num_instances": 1, "instance_uuids": [instance_uuid("default", name)], "pool": "berth",
     }  # fmt: skip
     return {
-        "uuid": spec["uuid"], "name": name, "role": "OWN", "phase": "active", "op": None, "attempt": 0, "spec": spec,
-        "vm_state": "active", "task_state": None, "migration": None, "last_move": None, "running": True, **changes,
+        "uuid": spec["uuid"], "name": name, "project_id": "default", "role": "OWN", "phase": "active", "op": None, "attempt": 0,
+        "spec": spec, "vm_state": "active", "task_state": None, "migration": None, "last_move": None, "running": True, **changes,
     }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.operations imp
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import Done
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
+from ansible_collections.berth.kvm.plugins.plugin_utils import driving
 
 
 def test_of_two_copies_the_one_that_is_named_stays_above_the_generation_of_the_other(locate):
@@ -156,8 +157,12 @@ ALL = {"berth_all": "true"}
 
 
 @pytest.mark.parametrize("method", sorted(filter(needs_selection, OPERATIONS)))
-def test_what_changes_guests_needs_a_selection_or_the_word_that_all_are_meant(locate, method):
-    run = {"berth_keep_on": "h1", "berth_set_aside_on": "h2", "berth_recover_on": "h1", "berth_snapshot": "one"}
+def test_what_changes_guests_needs_a_selection_or_the_word_that_all_are_meant(locate, method, monkeypatch):
+    monkeypatch.setattr(
+        driving, "ask_each", lambda *given: {host: {"changed": False, "notes": {}} for host in given[3]}
+    )
+    run = {"berth_keep_on": "h1", "berth_set_aside_on": "h2", "berth_recover_on": "h1"}
+    run |= {"berth_snapshot": "one", "berth_new_name": "web2"}
     refused = locate(method, run, selected=False, h1=[held()])
     assert refused["error_code"] == "SelectionNotExplicit" and hints.select_instances() in refused["msg"]
     for word in [ALL, {"berth_delete_all": True}] if method == "delete" else [ALL]:

@@ -211,9 +211,13 @@ class FakeDomain:
             raise libvirtError(8, "invalid argument: disk '%s' not found in domain" % path)
         self.resized[path] = size
 
-    def setMetadata(self, _kind, text, _key, uri, flags):  # noqa: N802
+    def setMetadata(self, kind, text, _key, uri, flags):  # noqa: N802
         if flags & CONSTANTS["VIR_DOMAIN_AFFECT_CONFIG"] and not self.persistent:
             raise libvirtError(55, "transient domains do not have any persistent config")
+        if kind == CONSTANTS["VIR_DOMAIN_METADATA_TITLE"]:
+            with self._edited(CONSTANTS["VIR_DOMAIN_AFFECT_CONFIG"]) as root:
+                root.find("title").text = text
+            return
         root = ElementTree.fromstring(self.xml)
         mark = root.find("metadata")
         if mark is None:

@@ -20,6 +20,7 @@ from ....model import adopted, adopted_move, hints, travelled_history, vm_states
 from ....model import migration as guards
 from ....model import migration as names
 from ....model.errors import InvalidInput
+from ....model.identity import check_name
 from ....model.lifecycle import CLAIM, CLAIMED, IN, INCOMING, OWN, RESIZED
 from ....model.move_errors import MigrationConflict, MigrationEnded, MigrationFenced, MigrationNotReady, SourceDiffers
 from ....model.record import Record
@@ -115,8 +116,7 @@ def _check_decided(host, uuid, spec, source, destination):
         raise MigrationNotReady(
             "nothing was placed on %s for %s" % (host.identity["name"], uuid), hint=hints.run_again()
         )
-    if not adopted.of(spec):  # of which the uuid follows from nothing
-        claims.check_identity(spec)
+    check_name(spec.get("name"), "spec.name")  # the uuid of one that was renamed does not follow from it
     if spec["uuid"] != uuid:
         raise InvalidInput("spec.uuid", spec["uuid"], "the instance that is moved, %s" % uuid)
     if destination["uuid"] != host.identity["uuid"]:

@@ -243,7 +243,9 @@ def test_the_directory_is_an_absolute_path(web, path):
         back_up(web, path)
 
 
-def test_what_was_written_since_a_backup_elsewhere_with_the_same_id_is_not_all_that_is_copied(web, to, tmp_path, monkeypatch):
+def test_what_was_written_since_a_backup_elsewhere_with_the_same_id_is_not_all_that_is_copied(
+    web, to, tmp_path, monkeypatch
+):
     """Each place counts by the clock of its own host."""
     ids = iter((1, 1, 2))
     monkeypatch.setattr(make.keep, "next_id", lambda _where: "20260101T00000%dZ" % next(ids))

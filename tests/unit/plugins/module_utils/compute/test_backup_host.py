@@ -124,7 +124,9 @@ def test_the_record_says_where_the_backup_is_and_the_disk_records_writes_since_t
     second = back_up(web, to)
     event = web.record.history[-1]
     assert (event["event"], event["backup"], event["to"]) == ("backup", second["id"], "%s:%s" % (STORE, to))
-    assert list(away.make.off.usable(str(web.root))) == [keep.paths.bitmap_of(away.make.mark(event["to"], second["id"]))]
+    assert list(away.make.off.usable(str(web.root))) == [
+        keep.paths.bitmap_of(away.make.mark(event["to"], second["id"]))
+    ]
 
 
 def test_a_restore_brings_back_what_was_there_and_closes_what_it_opened(web, to):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+from own_uuid_case import GUEST, UUIDS, WEB, fleet, foreign, owned
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import adopting
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.adopting import Guest, GuestToAdoptUnknown
@@ -15,39 +16,12 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import 
     MoveContradicted,
     NoMajority,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.delete import and_forget
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import adopt
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.what_to_create import sort_out
 from ansible_collections.berth.kvm.plugins.module_utils.model.adopted import AdoptedNotSupported
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceExists, InvalidInput
-from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid, uuid_of
-
-GUEST = "5f0c1f7d-9d0b-4a1c-8d7f-1e2a0b7f9a52"
-WEB = instance_uuid("default", "web1")
-UUIDS = {name: "4c4c4544-0042-3510-8052-b4c04f4a323%d" % at for at, name in enumerate(("h1", "h2", "h3"))}
-
-
-def foreign(uuid=GUEST, name="web1"):
-    return {"uuid": uuid, "name": name, "foreign": True, "managed": False, "damaged": None, "power_state": "running"}
-
-
-def owned(uuid=GUEST, name="web1", adopted="web1", **more):
-    return {
-        "uuid": uuid, "name": name, "foreign": False, "role": "OWN", "phase": "active", "generation": [1, 0],
-        "project_id": "default", "power_state": "running", "adopted": adopted, **more,
-    }  # fmt: skip
-
-
-def fleet(verdicts=None, notes=None, **hosts):
-    documents = {name: {"uuid": UUIDS[name], "instances": instances} for name, instances in hosts.items()}
-    strays = {}
-    for name, instances in hosts.items():
-        for each in instances:
-            if each["foreign"]:
-                strays.setdefault(each["uuid"], []).append({"host": name, **each})
-    told = {UUIDS[name]: (notes or {}).get(name, {}) for name in hosts}
-    return Fleet(documents, verdicts or {}, told, strays)
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import uuid_of
 
 
 def found(of, uuid=WEB, on=None):
@@ -234,10 +208,10 @@ def test_the_list_says_of_each_guest_how_to_adopt_it_or_what_is_in_the_way():
 
 
 @pytest.mark.parametrize("said", [{"name": "db"}, {"project_id": "shop"}])
-def test_no_host_gives_an_adopted_instance_another_name_or_project_in_a_move(said):
-    """Its uuid follows from neither, and it counts in that project."""
-    view = {"name": "web1", "project_id": "default", "host": {"name": "h1"}, "spec": {"adopted": {"disks": []}}}
+@pytest.mark.parametrize("spec", [{"adopted": {"disks": []}}, {}])
+def test_no_host_gives_an_instance_another_name_or_project_in_a_move(said, spec):
+    """The uuid of one that was adopted or renamed follows from neither, and it counts in that project."""
+    view = {"role": "OWN", "name": "web1", "project_id": "default", "host": {"name": "h1"}, "spec": spec}
     adopting.check_told("web1", "default", (view, {"role": None}))
     with pytest.raises(MoveContradicted, match="h1 says"):
         adopting.check_told("web1", "default", ({**view, **said}, {"role": None}))
-    adopting.check_told("web1", "default", ({**view, **said, "spec": {}}, {"role": None}))

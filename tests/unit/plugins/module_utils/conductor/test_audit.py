@@ -124,7 +124,9 @@ def test_a_move_that_the_registry_missed_is_known_to_it_again(site):
         put(site, key, before[key])
     assert ("web1", True) in told(site.audit())
     known = right[keys.instance(site.world.uuid("web1"))]
-    assert keys.hosts_of(site.entry("web1")) == keys.hosts_of(known) and site.entry("web1")["owner"] == site.host_uuid(site.owner("web1"))
+    assert keys.hosts_of(site.entry("web1")) == keys.hosts_of(known) and site.entry("web1")["owner"] == site.host_uuid(
+        site.owner("web1")
+    )
     assert site.playbook("confirm_resize", "web1", mark=site.mark()) == {} and site.entry("web1")["pending"] == []
 
 

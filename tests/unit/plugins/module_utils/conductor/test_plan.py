@@ -288,6 +288,22 @@ def test_what_is_seen_after_the_claim_ends_the_attempt(role, token, host, code):
     assert ("h1" in plan["withdraw"]) == (host != "h1")
 
 
+@pytest.mark.parametrize("host", ["h1", "h2"])
+@pytest.mark.follows("another_new_name")
+def test_a_name_that_another_instance_was_given_meanwhile_is_not_that_of_two(host):
+    hosts = {name: Host(name) for name in HOSTS}
+    plan = a_plan(instance("a"))
+    rounds.prepare_round(plan, lambda: "t")
+    claims = {"h1": hosts["h1"].claim(plan["claims"]["h1"])}
+    renamed = {"uuid": "u-x", "own_name": "a", "role": "OWN", "token": "x", "group": None}
+    hosts[host].records["u-x"] = {**renamed, "project_id": plan["instances"]["a"]["project"]}
+    hosts["h3"].records["u-y"] = {**renamed, "uuid": "u-y", "project_id": "another"}
+    commit(plan, claims, {name: host.rescan() for name, host in hosts.items()})
+    error = plan["instances"]["a"]["error"]
+    assert (error["code"], plan["build"]) == ("InstanceExists", []) and host in error["message"]
+    assert [entry["token"] for entry in plan["withdraw"]["h1"]] == ["t"]
+
+
 @pytest.mark.parametrize("other, state", [("a", "failed"), ("z", "claiming")], ids=["the other's", "ours"])
 def test_of_two_claims_of_one_instance_that_of_the_lower_token_goes_first(other, state):
     """Both runs see both claims: they must agree which of them gives way for good, and which tries once more."""

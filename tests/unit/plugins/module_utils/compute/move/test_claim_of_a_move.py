@@ -309,7 +309,7 @@ def test_a_host_claims_only_what_is_meant_for_it(fleet):
     move = Move(fleet, "s1", spec("a", vcpus=2), "op1").begin()
     refused(MigrationConflict, move.claim, destination=fleet["s2"].identity)
     refused(MigrationNotReady, move.claim, spec=None)
-    refused(InvalidInput, move.claim, spec=dict(spec("a", vcpus=2), project_id="another"))
+    refused(SourceDiffers, move.claim, spec=dict(spec("a", vcpus=2), project_id="another"))
     refused(InvalidInput, move.claim, spec=spec("b", vcpus=2))
 
 

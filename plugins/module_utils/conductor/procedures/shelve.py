@@ -1,0 +1,97 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Shelve: a full backup, then the host gives up the disks that it has. Unshelve: the host takes the room again, and the disks are
+restored from that backup.
+
+    shelve:   looked, backups listed, stopped, backed up, offloaded
+    unshelve: room, restored, started; after a restore that failed the room is given back
+
+Each is asked of the host that keeps the record. A run that was killed is run again: what the record says is where it goes on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping
+
+from ...model.lifecycle import POWERING_ON, UNSHELVING
+from ...model.messages import Document
+from ...model.shelves import KEY
+from .backup import LISTED
+from .backup_host import HOST, Run, operate_anywhere
+from .operate import Done, Tasks, operate
+from .steps import Procedure
+
+SHUTDOWN_TIMEOUT = "shutdown_timeout"
+
+
+def shelve(tasks: Tasks, given: Mapping[str, Document], run: Run) -> Procedure[Dict[str, Done]]:
+    """``given``: name -> where backups are, and how long a guest may take to shut down. Return what became of each."""
+    done = yield from operate("shelve", tasks, {})
+    left: Tasks = {name: tasks[name] for name in _good(done) if run.dry or KEY not in done[name].instance}
+    places = {name: _only(given.get(name, {}), LISTED) for name in left}
+    # a place that is not there is found while the guest still runs
+    listed = yield from operate_anywhere("backups", left, places, run)
+    left = _and_errors(done, left, listed)
+    if run.dry:
+        return done
+    graces = {name: _only(given.get(name, {}), (SHUTDOWN_TIMEOUT,)) for name in left}
+    left = _and_all(done, left, (yield from operate("stop", left, graces)))
+    full = {name: {**places[name], "full": True} for name in left}
+    backed_up = yield from operate_anywhere("backup", left, full, run)
+    left = _and_all(done, left, backed_up)
+    to = {name: {"shelve_to": _shelve_to(places[name], backed_up[name].instance)} for name in left}
+    _and_all(done, left, (yield from operate("shelve", left, to)))
+    return done
+
+
+def unshelve(tasks: Tasks, run: Run) -> Procedure[Dict[str, Done]]:
+    """Return what became of each instance."""
+    done = yield from operate("unshelve", tasks, {})
+    if run.dry:
+        return done
+    waiting = {name: tasks[name] for name in _good(done) if done[name].instance.get("task_state") == UNSHELVING}
+    starting = {name: tasks[name] for name in _good(done) if done[name].instance.get("task_state") == POWERING_ON}
+    where = {name: _restore_from(done[name].instance) for name in waiting}
+    restored = _and_all(done, waiting, (yield from operate_anywhere("restore", waiting, where, run)))
+    # what a host does not give back now, the next run of either takes up
+    yield from operate("shelve", {name: task for name, task in waiting.items() if name not in restored}, {})
+    starting.update(restored)
+    _and_all(done, starting, (yield from operate("start", starting, {})))
+    return done
+
+
+def _good(done: Mapping[str, Done]) -> Any:
+    return [name for name, each in done.items() if not each.errors]
+
+
+def _only(given: Document, names: Any) -> Document:
+    return {name: given[name] for name in names if name in given}
+
+
+def _shelve_to(place: Document, instance: Document) -> Document:
+    (backup,) = instance["backups"]
+    return {"backup": backup["id"], "to": place["to"], HOST: place.get(HOST), "generation": instance["generation"]}
+
+
+def _restore_from(instance: Document) -> Document:
+    shelved = instance[KEY]
+    host = {HOST: shelved[HOST]} if shelved[HOST] else {}
+    return {"to": shelved["to"], **host, "backup": shelved["backup"], "discards": instance["name"]}
+
+
+def _and_errors(done: Dict[str, Done], tasks: Tasks, more: Mapping[str, Done]) -> Tasks:
+    """Add why they fail. Return the tasks of those that go on."""
+    for name, each in more.items():
+        done[name].errors += each.errors
+        done[name].warnings += each.warnings
+    return {name: task for name, task in tasks.items() if not done[name].errors}
+
+
+def _and_all(done: Dict[str, Done], tasks: Tasks, more: Mapping[str, Done]) -> Tasks:
+    """Add what was done, too."""
+    for name, each in more.items():
+        done[name].changed = done[name].changed or each.changed
+        done[name].instance = each.instance or done[name].instance
+        done[name].diff += each.diff
+    return _and_errors(done, tasks, more)

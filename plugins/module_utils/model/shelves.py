@@ -1,0 +1,39 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A shelved instance, in its request: {backup, to, host}, the backup that its disks are in. As long as it is there, the instance
+has no disks on its host and takes no room there. ``to``: the directory, on the backup host ``host``, or on its own host if None."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, Optional
+
+from .messages import Document
+
+KEY = "shelved"
+
+
+def of(spec: Mapping[str, Any]) -> Optional[Document]:
+    return spec.get(KEY) or None
+
+
+def begun(spec: Document, backup: str, to: str, host: Optional[str]) -> Document:
+    return {**spec, KEY: {"backup": backup, "to": to, "host": host}}
+
+
+def ended(spec: Mapping[str, Any]) -> Document:
+    """Return the request of the instance with its disks."""
+    return {part: value for part, value in spec.items() if part != KEY}
+
+
+def place(shelved: Mapping[str, Any]) -> str:
+    """Where the backup is, in words."""
+    return "%s:%s" % (shelved["host"], shelved["to"]) if shelved["host"] else str(shelved["to"])
+
+
+def reported(record: Any) -> Dict[str, Any]:
+    """Return {shelved: {vcpus, memory_mb}} of one that has given its room back: Nova counts it in the quota of its project."""
+    if not of(record.spec) or record.resources:
+        return {}
+    flavor = record.spec["flavor"]
+    return {KEY: {name: flavor.get(name) or 0 for name in ("vcpus", "memory_mb")}}

@@ -1,0 +1,421 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Shelve and unshelve: the procedures, the host's part of them with real qcow2 files, and a backup host or a directory of the host."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from backup_case import make_place, needed
+from instance_case import Killed
+from procedure_case import driven
+from small_disks import holds, web_off, write
+
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts as backup_acts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import keep, place, store
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import acts, gate, shelve
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup, facts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import transfer
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import drained
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import interrupted
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.outcome_of_create import left_as_found
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import shelve as procedures
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.backup_host import Run
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask
+from ansible_collections.berth.kvm.plugins.module_utils.model import (
+    hints,
+    quota,
+    reply,
+    shelve_hints,
+    shelves,
+    snapshot_hints,
+)
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, TransferFailed
+
+pytestmark = needed
+MIB = 1 << 20
+KVM, STORE, KEY = "kvm1", "backup1", "5" * 64
+OF_INSTANCE = {
+    **dict.fromkeys(("token", "after", "snapshot", "seed", "spec", "shelve_to")), "changed_disks": False, "shutdown_timeout": 0,
+    "mend": False,
+}  # fmt: skip
+OF_BACKUP = {
+    "full": False, "chain": 30, "keep": None, "keep_days": None, "of": None, "backup": None, "discards": None, "deep": False,
+    "newest": None, "parts": [], "targets": [], "key": None,
+}  # fmt: skip
+ON, OFF = ("active", None, "running", True), ("stopped", None, "shutdown", False)
+SHELVED = ("shelved_offloaded", None, "shutdown", False)
+
+
+class Fleet:
+    """web1, whose guest runs, on its KVM host, and where backups are kept: on backup1, or in a directory of the KVM host. ``host``:
+    of the backups, or None."""
+
+    def __init__(self, case, to, host):
+        self.case, self.to, self.host, self.asked, self.before = case, to, host, [], {}
+
+    def run(self, operation, dry=False, killed_at=None, killed_after=None):
+        """``killed_at``: the step of the KVM host, ``killed_after``: the number of the answer that never arrives."""
+        self.asked, run = [], Run({STORE: None}, 4, lambda: KEY, dry)
+        tasks = {"web1": {"uuid": self.case.uuid, "hosts": [KVM], "project_id": "default"}}
+        given = {"web1": {"to": self.to, **({"host": self.host} if self.host else {}), "shutdown_timeout": 0}}
+        procedure = procedures.shelve(tasks, given, run) if operation == "shelve" else procedures.unshelve(tasks, run)
+
+        def answers(step):
+            if not isinstance(step, Ask):
+                return None
+            found = {}
+            for name, said in step.arguments.items():
+                found[name] = self._answer(step.module, step.at[name], said, dry, killed_at)
+                if len(self.asked) == killed_after:
+                    raise Killed(killed_after)
+            return found
+
+        return driven(procedure, answers)["web1"]
+
+    def _answer(self, module, host, given, dry, killed_at):
+        self.asked.append((host, given["state"]))
+        try:
+            self.before.get(given["state"], lambda: None)()
+            if host == STORE:
+                done = {
+                    "uuid": given["uuid"],
+                    **store.outcome_of({**OF_BACKUP, "project_id": "default", "address": None, **given}, dry),
+                }
+            else:
+                instance = self.case.instance(killed_at)
+                of = acts if module == "instance" else backup_acts
+                done = of.outcome_of(instance, {**(OF_INSTANCE if of is acts else OF_BACKUP), **given}, dry)
+        except BerthError as error:
+            return {"error": error.to_dict()}
+        return reply.check(module, done, host, given)
+
+    def good(self, operation, **more):
+        done = self.run(operation, **more)
+        assert not done.errors, done.errors
+        return done
+
+    def refused(self, operation, **more):
+        (error,) = self.run(operation, **more).errors
+        return error
+
+    def files(self):
+        return sorted(path.name for path in self.case.root.parent.iterdir())
+
+
+def make_room(host, monkeypatch, memory_mb=1024):
+    def collect(_connection, _settings, records, *_args, **_kwargs):
+        used = {
+            part: sum(each.resources.get(part, 0) for each in records) for part in ("vcpus", "memory_mb", "disk_gb")
+        }
+        return {"host": KVM, "uuid": host.uuid, "vcpus": 4, "vcpus_used": used["vcpus"], "memory_mb": memory_mb,
+                "memory_mb_used": used["memory_mb"], "local_gb": 8, "local_gb_used": used["disk_gb"], "num_instances": len(records),
+                "instances": [], "pool": "berth", "pools": {"berth": {"type": "dir"}}}  # fmt: skip
+
+    monkeypatch.setattr(facts, "collect", collect)
+
+
+@pytest.fixture
+def kept_at(prepared, wanted, monkeypatch, tmp_path):
+    """kept_at(host): web1 runs, with a root disk that holds 1 and a data disk that holds 2."""
+    monkeypatch.setattr(transfer, "RUN_DIR", str(tmp_path / "run" / "moves"))
+    monkeypatch.setattr(store.address, "of_host", lambda configured, _name: configured or "127.0.0.1")
+    make_room(prepared, monkeypatch)
+    case = web_off(prepared, wanted("web1"), monkeypatch)
+    write(case, 1)
+    write(case, 2, MIB, "data-db.qcow2")
+    acts.act(case.instance(), {**OF_INSTANCE, "state": "started"}, False)
+    assert case.state() == ON
+    yield lambda host: Fleet(case, make_place(tmp_path, monkeypatch), host)
+    for uuid in (case.uuid, store.channel(case.uuid)):
+        transfer.close(uuid)
+
+
+@pytest.fixture
+def web(kept_at):
+    """Its backups are in a directory of its KVM host."""
+    return kept_at(None)
+
+
+@pytest.fixture(params=[STORE, None], ids=["backup host", "directory"])
+def either(request, kept_at):
+    return kept_at(request.param)
+
+
+def has_its_disks(web):
+    return holds(web.case.root, 1) and holds(web.case.root.parent / "data-db.qcow2", 2, MIB)
+
+
+def backups(web):
+    """Those that are whole to their last byte."""
+    where = place.Place(web.to, web.case.uuid)
+    known = where.known()
+    return [name for name, each in known.items() if not where.faults(each, known, deep=True)]
+
+
+def is_safe(web):
+    """What the guest wrote is in its disks, or in the backup that its record names."""
+    shelved = shelves.of(web.case.record.spec)
+    return has_its_disks(web) or bool(shelved) and shelved["backup"] in backups(web)
+
+
+def test_a_shelved_instance_has_neither_guest_nor_disks_nor_room_and_unshelve_brings_all_of_it_back(either):
+    before, files = either.case.record, either.files()
+    assert either.good("shelve").changed and either.case.state() == SHELVED
+    (backup,) = backups(either)
+    assert either.case.record.spec["shelved"] == {"backup": backup, "to": either.to, "host": either.host}
+    assert either.case.domain is None and either.case.record.resources == {} and either.files() == ["owner", "seed.iso"]
+    assert not gate.is_permitted(either.case.uuid, either.case.host.run_dir)
+    assert either.good("unshelve").changed and either.case.state() == ON and has_its_disks(either)
+    assert either.files() == files and "shelved" not in either.case.record.spec and backups(either) == [backup]
+    assert either.case.record.resources["memory_mb"] == before.resources["memory_mb"]
+    events = [each["event"] for each in either.case.record.history]
+    assert events[-5:] == ["stop", "backup", "shelve", "unshelve", "start"]
+
+
+def test_both_change_nothing_when_they_are_run_again(web):
+    assert not web.good("unshelve").changed
+    web.good("shelve")
+    assert not web.good("shelve").changed and web.asked == [(KVM, "shelved"), *web.asked[1:]] and len(backups(web)) == 1
+    web.good("unshelve")
+    assert not web.good("unshelve").changed and web.asked == [(KVM, "unshelved")]
+
+
+def test_check_mode_changes_nothing_and_says_what_would_be(web):
+    before = web.case.record
+    assert web.good("shelve", dry=True).changed and (web.case.record, web.case.state()) == (before, ON)
+    assert os.listdir(web.to) == []
+    web.good("shelve")
+    before = web.case.record
+    assert not web.good("shelve", dry=True).changed and web.good("unshelve", dry=True).changed
+    assert web.case.record == before and web.files() == ["owner", "seed.iso"]
+
+
+def test_a_place_for_backups_that_is_not_there_is_found_while_the_guest_still_runs(web):
+    web.to += "-gone"
+    assert web.refused("shelve")["code"] == "BackupPlaceUnfit" and web.case.state() == ON
+    assert web.refused("shelve", dry=True)["code"] == "BackupPlaceUnfit"
+
+
+OF_HOST = (
+    "stop", "stopped", "backup", "backup copy", "backup copied", "shelve begin", "shelve domain", "shelve disk", "shelve room",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("step", OF_HOST)
+def test_a_shelve_that_is_killed_at_any_step_of_the_host_loses_nothing_and_the_next_ends_it(web, step):
+    with pytest.raises(Killed):
+        web.run("shelve", killed_at=step)
+    assert is_safe(web)
+    web.good("shelve")
+    assert web.case.state() == SHELVED and is_safe(web) and web.files() == ["owner", "seed.iso"]
+
+
+OF_WAY_BACK = (
+    "unshelve room",
+    "restore",
+    "restore disk",
+    "restored",
+    "start define",
+    "start permit",
+    "start guest",
+    "start done",
+)
+
+
+@pytest.mark.parametrize("step", OF_WAY_BACK)
+def test_an_unshelve_that_is_killed_at_any_step_of_the_host_is_ended_by_the_next(web, step):
+    web.good("shelve")
+    with pytest.raises(Killed):
+        web.run("unshelve", killed_at=step)
+    assert is_safe(web) and len(backups(web)) == 1
+    web.good("unshelve")
+    assert web.case.state() == ON and has_its_disks(web)
+
+
+@pytest.mark.parametrize("step", ["restore", "restore disk", "restored"])
+def test_a_shelve_after_an_unshelve_that_was_killed_gives_the_room_back_and_keeps_the_backup(web, step):
+    web.good("shelve")
+    shelved = web.case.record.spec["shelved"]
+    with pytest.raises(Killed):
+        web.run("unshelve", killed_at=step)
+    assert web.case.record.resources
+    assert web.good("shelve").changed and web.case.state() == SHELVED and web.case.record.resources == {}
+    assert web.case.record.spec["shelved"] == shelved and web.files() == ["owner", "seed.iso"] and is_safe(web)
+
+
+def answers_of(web, operation):
+    """How many answers a run of it gets."""
+    web.good(operation)
+    return len(web.asked)
+
+
+def test_both_are_ended_by_the_next_run_whichever_answer_was_the_last_that_a_killed_one_got(either):
+    in_all = answers_of(either, "shelve"), answers_of(either, "unshelve")
+    for at in range(1, in_all[0]):
+        with pytest.raises(Killed):
+            either.run("shelve", killed_after=at)
+        assert is_safe(either), at
+        either.good("shelve")
+        assert either.case.state() == SHELVED and is_safe(either), at
+        back = 1 + at % (in_all[1] - 1)
+        with pytest.raises(Killed):
+            either.run("unshelve", killed_after=back)
+        assert is_safe(either), back
+        either.good("unshelve")
+        assert either.case.state() == ON and has_its_disks(either), back
+
+
+@pytest.mark.follows("shelve_again")
+def test_one_that_was_changed_between_its_backup_and_its_shelving_keeps_its_disks(web):
+    def go_on():
+        if web.asked[1:]:
+            acts.act(web.case.instance(), {**OF_INSTANCE, "state": "started"}, False)
+            acts.act(web.case.instance(), {**OF_INSTANCE, "state": "stopped"}, False)
+
+    web.before["shelved"] = go_on
+    error = web.refused("shelve")
+    assert (error["code"], error["hint"]) == ("ShelveNotPossible", shelve_hints.shelve_again("web1"))
+    assert has_its_disks(web) and web.case.state() == OFF
+    web.before = {}
+    web.good("shelve")
+
+
+@pytest.mark.follows("shelve_again")
+def test_one_that_runs_again_after_its_backup_keeps_its_disks(web):
+    web.before["shelved"] = lambda: (
+        web.asked[1:] and acts.act(web.case.instance(), {**OF_INSTANCE, "state": "started"}, False)
+    )
+    error = web.refused("shelve")
+    assert (error["code"], error["hint"]) == ("InstanceInvalidState", shelve_hints.shelve_again("web1"))
+    assert has_its_disks(web) and web.case.state() == ON
+
+
+def test_a_backup_that_fails_keeps_the_disks(web, monkeypatch):
+    def fail(*_arguments):
+        raise TransferFailed("the storage is full")
+
+    monkeypatch.setattr(keep, "read_back", fail)
+    assert web.refused("shelve")["code"] in ("BackupFailed", "BackupNotKept") and has_its_disks(web)
+    assert web.case.state() == OFF
+
+
+def test_a_backup_that_cannot_be_restored_gives_the_room_back_and_the_instance_stays_shelved(either):
+    either.good("shelve")
+    shelved = either.case.record.spec["shelved"]
+    path = place.Place(either.to, either.case.uuid).path(shelved["backup"], "root.qcow2")
+    whole = open(path, "rb").read()
+    open(path, "r+b").write(b"damaged")
+    assert either.refused("unshelve")["code"] == "BackupDamaged"
+    assert either.case.state() == SHELVED and either.case.record.resources == {}
+    open(path, "wb").write(whole)
+    either.good("unshelve")
+    assert has_its_disks(either)
+
+
+@pytest.mark.follows("make_room_to_unshelve")
+def test_a_host_without_room_leaves_it_shelved_and_says_to_make_some(web, monkeypatch):
+    web.good("shelve")
+    before = web.case.record
+    make_room(web.case.host, monkeypatch, 512)
+    for dry in (True, False):
+        error = web.refused("unshelve", dry=dry)
+        assert (error["code"], error["hint"]) == ("ClaimFailed", shelve_hints.make_room_to_unshelve("web1", "kvm1"))
+    assert web.case.record == before
+    make_room(web.case.host, monkeypatch)
+    web.good("unshelve")
+
+
+def test_a_host_that_was_drained_takes_none_back(web):
+    web.good("shelve")
+    drained.drain(web.case.host.store, "memory")
+    assert web.refused("unshelve")["code"] == "HostDrained" and web.case.state() == SHELVED
+
+
+def test_its_quota_counts_as_before_and_its_host_has_its_room(web):
+    web.good("shelve")
+    of = web.case.record.spec["flavor"]
+    counted = shelves.reported(web.case.record)
+    assert counted == {"shelved": {"vcpus": of["vcpus"], "memory_mb": of["memory_mb"]}}
+    entry = {"uuid": web.case.uuid, "project_id": "default", "vcpus": 0, "memory_mb": 0, **counted}
+    used = quota.usage([{"instances": [entry]}])["default"]
+    assert (used["instances"], used["cores"], used["ram"]) == (1, of["vcpus"], of["memory_mb"])
+    web.good("unshelve")
+    assert shelves.reported(web.case.record) == {}
+
+
+LEGAL = ("absent", "shelved", "unshelved", "recovered", "locked", "unlocked", "present")
+
+
+@pytest.mark.parametrize("state", sorted(set(acts.ACTS) - {*LEGAL, "adopted", "left", "recorded"}))
+def test_nothing_else_is_done_with_a_shelved_instance_and_unshelve_makes_it_active(web, state):
+    web.good("shelve")
+    before = web.case.record
+    params = {**OF_INSTANCE, "state": state, "disks": [], "volumes": None, "reboot": "soft", "snapshot": "s", "rescue_image": {},
+              "discards": [], "discards_root": None, "only_claim": False, "reason": ""}  # fmt: skip
+    for dry in (True, False):
+        with pytest.raises(InstanceInvalidState, match="vm_state shelved_offloaded") as refused:
+            acts.act(web.case.instance(), params, dry)
+        assert refused.value.hint == hints.make_active("web1", "unshelve")
+    assert web.case.record == before
+
+
+def test_no_backup_of_it_is_made_so_no_retention_removes_the_one_that_it_is_in(web):
+    web.good("shelve")
+    with pytest.raises(InstanceInvalidState, match="vm_state shelved_offloaded"):
+        backup_acts.outcome_of(web.case.instance(), {**OF_BACKUP, "state": "made", "to": web.to, "keep": 1}, False)
+    assert is_safe(web)
+
+
+def test_create_leaves_it_shelved_and_says_so_and_one_that_it_is_to_run_is_refused(web):
+    web.good("shelve")
+    before = web.case.record
+    params = {
+        **OF_INSTANCE,
+        "state": "present",
+        "power_state": None,
+        "mend": True,
+        "spec": web.case.spec,
+        "seed": web.case.seed,
+    }
+    done = acts.outcome_of(web.case.instance(), params, False)
+    assert not done["changed"] and web.case.record == before and web.case.domain is None
+    assert left_as_found({"name": "web1", "result": done["instance"]}) == "shelved_offloaded; %s" % hints.run_it(
+        "unshelve"
+    )
+    with pytest.raises(InstanceInvalidState) as refused:
+        acts.outcome_of(web.case.instance(), {**params, "power_state": "running"}, False)
+    assert refused.value.hint == hints.make_active("web1", "unshelve")
+    assert web.case.record == before
+
+
+def test_delete_removes_what_is_here_and_says_which_backup_stays(either):
+    either.good("shelve")
+    (backup,) = backups(either)
+    where = "backup1:%s" % either.to if either.host else either.to
+    assert shelve.kept(either.case.instance()) == ["backup %s in %s" % (backup, where)]
+    assert acts.act(either.case.instance(), {**OF_INSTANCE, "state": "absent"}, False)
+    assert either.case.record is None and not either.case.root.parent.exists() and backups(either) == [backup]
+
+
+def test_snapshots_are_in_no_backup_so_it_is_refused_with_the_guest_running(web):
+    entry = {"name": "before", "made_at": "2026-01-01T00:00:00Z", "size_gb": 0, "disks": ["root"]}
+    web.case.instance().swap(web.case.record.replace(spec={**web.case.record.spec, "snapshots": [entry]}))
+    error = web.refused("shelve")
+    assert (error["code"], error["hint"]) == ("ShelveNotPossible", snapshot_hints.delete_one("web1", "before"))
+    assert web.case.state() == ON
+
+
+@pytest.mark.parametrize("task, ended_by", [("shelving_offloading", "shelve"), ("unshelving", "unshelve")])
+def test_what_a_killed_run_left_is_ended_by_its_own_operation(task, ended_by):
+    found = {"role": "OWN", "phase": "active", "task_state": task, "vm_state": "shelved_offloaded"}
+    assert interrupted.to_end(found, "web1") == hints.end_it("web1", ended_by)
+
+
+def test_the_doctor_does_not_miss_a_guest_that_is_shelved(web):
+    web.good("shelve")
+    assert list(checkup._domains(web.case.host, [web.case.record])) == []
+    assert list(checkup._disks(web.case.host, [web.case.record])) == []
