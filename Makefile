@@ -68,7 +68,9 @@ execution-environment:  ## every step of the image for AWX, carried out in a Deb
 
 bench:  ## benchmarks that need nothing else than the lab, to .bench/
 	for name in placement placement_reach placement_task packing host_facts ask_hosts create move live backup; do python tests/bench/$$name.py || failed=1; done; \
-	python tests/bench/backup.py --backup-host || failed=1; exit $$failed
+	python tests/bench/backup.py --backup-host || failed=1; \
+	for hosts in 100 1000; do python tests/bench/plans.py --hosts $$hosts || failed=1; done; \
+	if command -v hbal >/dev/null; then python tests/bench/ganeti.py || failed=1; fi; exit $$failed
 
 fleet:  ## what playbooks cost the controller of many simulated hosts, to .bench/ (needs gcc)
 	python tests/bench/fleet.py

@@ -172,7 +172,7 @@ attached:
   description:
     - Those of the instances in O(about) whose disks are in a pool of this host and belong to another, such as on shared storage. C(owner)
       is the uuid of that host; C(volumes) and C(nics) are the volumes and addresses that the instance has, if that is kept there.
-  returned: with O(attached)
+  returned: with O(attached), unless the storage could not be read
   type: list
   elements: dict
   sample: [{"uuid": "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "owner": "11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a", "nics": [],
@@ -609,6 +609,7 @@ ansible_facts:
           sample: []
 """
 
+import contextlib
 import time
 
 from ansible.module_utils.basic import AnsibleModule
@@ -624,6 +625,7 @@ from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move.onlooker import Onlooker
 from ..module_utils.compute.move.steps.common import view_of
 from ..module_utils.compute.record import failed_instances, store, whereabouts
+from ..module_utils.model.errors import BerthError
 from ..module_utils.model.messages import BESIDE_FACTS
 
 SPEC = {
@@ -698,9 +700,12 @@ def main():
         if module.params["about"]:
             result["notes"] = whereabouts.recall(store.Store(), module.params["about"])
         if module.params["attached"]:
-            result["attached"] = connection.Deadline(timeout).call(
-                disks_of_others, module.params["about"], what="looking for disks of other hosts"
-            )
+            with contextlib.suppress(
+                BerthError
+            ):  # storage that hangs, as that of the lost host may: what is known without it counts
+                result["attached"] = connection.Deadline(timeout).call(
+                    disks_of_others, module.params["about"], what="looking for disks of other hosts"
+                )
         if module.params["heard_of"]:
             result["heard_of"] = whereabouts.heard_of(store.Store())
         if module.params["digests"]:

@@ -26,6 +26,7 @@ from .registry_seal import Seal
 
 REACH = 3  # seconds until a member has taken the connection
 ANSWER = 10  # seconds until it has answered; etcd itself gives up after 7
+ROUNDS = 3  # how often a question goes to the members, where one took it and did not answer in time: it is busy
 PAGE = 500  # keys of one answer
 PREFIX = "etcdserver: "
 # A member without a leader answers at once, and has done nothing.
@@ -127,18 +128,20 @@ class Etcd:
     def _asked(self, path: str, body: Document, again: bool) -> Document:
         """``again``: it changes nothing, so it may be asked twice."""
         failed: List[str] = []
-        for _each in range(len(self._members)):
-            try:
-                return self._authenticated(path, body)
-            except (NothingDone, Lost) as error:
-                self._close()
-                failed.append("%s: %s" % (self._members[0], error))
-                self._members.append(self._members.pop(0))
-                if isinstance(error, Lost) and not again:
-                    raise RegistryUnknown(
-                        "The answer of the registry is missing (%s): what was being written may be there" % failed[-1],
-                        hint=registry_hints.run_again_later(),
-                    ) from None
+        for _round in range(ROUNDS if again else 1):
+            failed, busy = [], False
+            for _each in range(len(self._members)):
+                try:
+                    return self._authenticated(path, body)
+                except (NothingDone, Lost) as error:
+                    self._close()
+                    failed.append("%s: %s" % (self._members[0], error))
+                    self._members.append(self._members.pop(0))
+                    busy = busy or isinstance(error, Lost)
+                    if busy and not again:
+                        raise _missing(failed[-1]) from None
+            if not busy:
+                break
         raise RegistryUnknown(
             "No member of the registry answers, or no majority of them is there: %s" % "; ".join(failed),
             hint=registry_hints.run_again_later(),
@@ -203,6 +206,11 @@ class Etcd:
         if self._http:
             self._http.close()
         self._http = None
+
+
+def _missing(failed: str) -> RegistryUnknown:
+    text = "The answer of the registry is missing (%s): what was being written may be there"
+    return RegistryUnknown(text % failed, hint=registry_hints.run_again_later())
 
 
 def _good(status: int, answer: Document, member: Member) -> Document:

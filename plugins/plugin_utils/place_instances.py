@@ -283,7 +283,8 @@ class PlaceInstances(ControllerAction):
 
     def _backups(self, run, wanted):
         """uuid -> what is told of the backups of each instance to take over whose disks no host sees."""
-        asked = any("attached" in answer for answer in replies(run.task_vars, FOUND).values())
+        answers = replies(run.task_vars, FOUND)
+        asked = all("attached" in answers.get(host, ()) for host in run.fleet.documents)
         uuids = {
             name: request.spec["uuid"]
             for name, request in wanted.requests.items()

@@ -252,7 +252,7 @@ def check_new_name(task_vars: Dict[str, Any], uuid: str, new: str) -> None:
         return
     values = variables(task_vars, new, IDENTITY) if new in groups["all"] and new not in kvm_hosts(task_vars) else {}
     if not values or uuid_of(new, values) != uuid:
-        hint = hints.another_new_name()
+        hint = fleet_hints.another_new_name()
         raise InvalidInput("berth_new_name", new, "a name that nothing else in the inventory has", hint=hint)
 
 

@@ -184,6 +184,8 @@ class Machine(volume_fleet_case.Site):
             "host": self.name,
         }
         document.update(num_instances=len(instances), generation=next(self.readings))
+        used = {"vcpus_used": "vcpus", "memory_mb_used": "memory_mb", "local_gb_used": "disk_gb"}
+        document.update({total: sum(each[part] for each in instances) for total, part in used.items()})
         document.update(registry_mark.reported(host.store.state_dir))
         document["failed_instances"] = failed_instances.reported(host.store.state_dir)
         said = {"document": document, "notes": whereabouts.recall(host.store, self.about if about is None else about)}

@@ -9,13 +9,13 @@ import functools
 
 from history_runs import Run
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import RegistryUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import delete, plan_moves
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import move as procedure
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import engine
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import EmbeddedMoves
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.moves import MovesOnEngine
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
 
 class Moves(Run):
@@ -78,7 +78,7 @@ class Moves(Run):
         """Those that are planned; of the others why not, as the user reads it."""
         try:
             known, seen, everywhere = yield from self._read_moves(names)
-        except RegistryUnknown as error:
+        except BerthError as error:
             for name in names:
                 self.refused(name, error)
             return {}

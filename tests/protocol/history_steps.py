@@ -88,29 +88,29 @@ def history(seed, playbooks=None, events=None):
     names = ["web%d" % number for number in range(1, dice.randint(*INSTANCES) + 1)]
     hosts = dice.randint(*HOSTS)
     steps = [Step("run", (Asked("create", tuple(names), dice.getrandbits(32)),))]
-    if "adopt" in playbooks and dice.random() < ADOPTS:
+    found = history_found.NAMES if "adopt" in playbooks else ()
+    if found and dice.random() < ADOPTS:
         steps.append(Step("make_guest", (), dice.randrange(hosts)))
-        steps.append(Step("run", (Asked("adopt", history_found.NAMES, dice.getrandbits(32)),)))
+        steps.append(Step("run", (Asked("adopt", found, dice.getrandbits(32)),)))
     for _step in range(dice.randint(*STEPS)):
         kind = drawn(dice, {"run": 60, "both": 8, "rivals": 10, "event": 45})
         if kind == "event":
             event = drawn(dice, events)
-            name = dice.choice([*names, *history_found.NAMES])
-            steps.append(Step(event, (), dice.randrange(hosts), dice.getrandbits(16), name))
+            of_host = dice.randrange(hosts), dice.getrandbits(16)
+            steps.append(Step(event, (), *of_host, dice.choice([*names, *found])))
         elif kind == "rivals":
             steps += rivals(dice, dice.choice(names), hosts)
         else:
-            runs = tuple(asked(dice, names, hosts, playbooks) for _run in range(1 + (kind == "both")))
+            runs = tuple(asked(dice, names, hosts, playbooks, found) for _run in range(1 + (kind == "both")))
             steps.append(Step("run", runs, number=dice.getrandbits(32)))
     return hosts, names, steps
 
 
-def asked(dice, names, hosts, playbooks):
+def asked(dice, names, hosts, playbooks, found):
     playbook = drawn(dice, playbooks)
-    among = {"create": names, "clone": names, **dict.fromkeys(OF_FOUND, history_found.NAMES)}
-    chosen = (dice.choice(among.get(playbook, [*names, *history_found.NAMES])),)
-    if playbook == "create" and dice.random() < ALL:
-        chosen = tuple(names)
+    among = {"create": names, "clone": names, **dict.fromkeys(OF_FOUND, found)}
+    is_whole = playbook == "create" and dice.random() < ALL
+    chosen = tuple(names) if is_whole else (dice.choice(among.get(playbook, [*names, *found])),)
     return Asked(
         playbook,
         chosen,

@@ -13,7 +13,7 @@ import dataclasses
 import functools
 from typing import Collection, Dict, List, Mapping, Optional, Set, Tuple, TypedDict
 
-from ..model import address_clash, hints, input_hints
+from ..model import address_clash, fleet_hints, hints, input_hints
 from ..model.errors import BerthError, InstanceExists
 from ..model.identity import DEFAULT_PROJECT
 from ..model.lifecycle import CLAIM, OWN
@@ -206,7 +206,7 @@ def _check_the_only_claim(plan: Plan, instance: Instance, after: AfterClaims) ->
         named = after.own_names.get((instance["project"], name))
         if named:
             text = "an instance on %s was given the name %s meanwhile" % (named, name)
-            raise InstanceExists(text, hint=hints.another_new_name())
+            raise InstanceExists(text, hint=fleet_hints.another_new_name())
         check_absent(name, after.notes_on(instance), after.answers(plan), plan["run"])
         _check_majority(plan, name, after)
         instance["state"] = BUILDING

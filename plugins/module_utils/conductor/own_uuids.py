@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Iterable, Optional
 
-from ..model import hints
+from ..model import fleet_hints, hints
 from ..model.errors import BerthError, InstanceExists
 from ..model.identity import DEFAULT_PROJECT, NAME, instance_uuid
 from .fleet import Fleet, Place
@@ -34,7 +34,7 @@ def was_adopted(fleet: Fleet, uuid: Optional[str]) -> bool:
 
 def name_it(fleet: Fleet, name: str, uuid: str) -> str:
     """How the inventory says that an instance of that name has this uuid."""
-    return hints.name_adopted(uuid) if was_adopted(fleet, uuid) else hints.name_renamed(name, uuid)
+    return hints.name_adopted(uuid) if was_adopted(fleet, uuid) else fleet_hints.name_renamed(name, uuid)
 
 
 def check_name(name: str, project: str, uuid: str, places: Iterable[Place], becomes: Optional[str] = None) -> None:
@@ -52,7 +52,7 @@ def check_name(name: str, project: str, uuid: str, places: Iterable[Place], beco
             continue
         raise InstanceRenamed(
             "%s is %s of project %s, as %s says" % (name, told, place["project_id"] or DEFAULT_PROJECT, place["host"]),
-            hint=hints.name_renamed(told if NAME.match(told) else "NAME", uuid),
+            hint=fleet_hints.name_renamed(told if NAME.match(told) else "NAME", uuid),
         )
 
 
@@ -60,4 +60,4 @@ def check_new(name: str, project: str, uuid: str) -> None:
     """Raise InstanceRenamed if ``uuid``, of an instance that no host has, is one that only an instance that was renamed has."""
     if uuid != instance_uuid(project, name):
         text = "%s is to be the instance %s, which no host has" % (name, uuid)
-        raise InstanceRenamed(text, hint=hints.without_uuid(name))
+        raise InstanceRenamed(text, hint=fleet_hints.without_uuid(name))

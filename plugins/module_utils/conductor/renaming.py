@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Collection, Iterator, Mapping, Optional
 
-from ..model import hints
+from ..model import fleet_hints, hints
 from ..model.errors import BerthError, InstanceExists, InvalidInput
 from ..model.identity import ADOPTED, DEFAULT_PROJECT, KEPT, RESERVED, check_name, instance_uuid
 from ..model.messages import Document
@@ -29,7 +29,7 @@ OPERATION, FIELD = "rename", "berth_new_name"
 def check(value: Any, count: int) -> None:
     """Raise InvalidInput for what is no name of an instance, or would be that of several. ``count``: how many are selected."""
     if value in (None, "") or count > 1:
-        raise InvalidInput(FIELD, value, "the new name of one instance", hint=hints.name_new())
+        raise InvalidInput(FIELD, value, "the new name of one instance", hint=fleet_hints.name_new())
     if check_name(value, FIELD) in RESERVED:
         raise InvalidInput(FIELD, value, "no name with a meaning of its own in Ansible")
 
@@ -61,7 +61,7 @@ def _check_no_instance(fleet: Fleet, new: str, of_name: str, lost: Collection[st
     hosts = [*claims, *owners, *fleet.failed_on(of_name)]
     if hosts:
         text = "%s has an instance whose uuid is that of the name %s" % (", ".join(sorted(set(hosts))), new)
-        raise InstanceExists(text, hint=hints.another_new_name())
+        raise InstanceExists(text, hint=fleet_hints.another_new_name())
     answers = fleet.answers(lost)
     majority.check(new, fleet.member_lists, answers.names, answers.gives_up)
 
@@ -89,7 +89,7 @@ def taken_since(name: str, task: Mapping[str, Any], scans: Mapping[str, Mapping[
             has = (record.get("own_name") or record["name"], record["project_id"] or DEFAULT_PROJECT)
             if has == new and record["uuid"] != task["uuid"]:
                 text = "%s keeps its name: another run makes an instance %s on %s" % (name, new[0], host)
-                return InstanceExists(text, hint=hints.another_new_name())
+                return InstanceExists(text, hint=fleet_hints.another_new_name())
     return None
 
 

@@ -23,6 +23,7 @@ from .locate import check_none_silent
 from .plan import CLAIMING, Instance, fail
 
 LOST, DISKS_OF = "berth_lost_hosts", "berth_disks_of"
+VOLUME = ("name", "size_gb", "delete_on_termination", "slot", "boot_index")
 Seen = Mapping[str, List[Tuple[str, Document]]]  # uuid -> (host, what it sees beside the disks {owner, volumes, nics})
 
 
@@ -118,7 +119,10 @@ def _as_it_was(instance: Instance, kept: Optional[Document]) -> None:
         rule = "%s, from which it boots" % ("volume %s" % booted if booted else "no volume with boot_index 0")
         raise InvalidInput("berth_volumes", boots, rule, hint=copy_hints.describe_what_it_has(name))
     if kept["volumes"]:
-        spec["volumes"] = [{**entry, "new": True} for entry in kept["volumes"]]  # their records are written anew
+        # their records are written anew
+        spec["volumes"] = [
+            {**{part: entry[part] for part in VOLUME if part in entry}, "new": True} for entry in kept["volumes"]
+        ]
     else:
         spec.pop("volumes", None)
     had = addressing.of_nics(kept["nics"])

@@ -8,6 +8,7 @@ Placement has the last word: what it refuses comes back as a cut, a set of moves
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
@@ -195,7 +196,13 @@ class _Model:
             first = sum(self.excess) + sum(self.stays[uuid] for uuid in self.terms.misplaced)
         elif self.goal.name == BALANCE:
             # In one sum: fullness alone tells the solver nothing of a move that empties one of several full hosts.
-            return [(len(self.stays) + 1) * self._fullest(self.goal.resource) + moved]
+            weight = len(self.stays) + 1
+            aim = weight * self._fullest(self.goal.resource) + moved
+            top, moves = self._least_full(
+                self.goal.resource, len(self.stays) if self.goal.max_moves is None else self.goal.max_moves
+            )
+            self.cp.Add(aim >= weight * top + moves)
+            return [aim]
         else:  # CONSOLIDATE
             first = sum(self._used())
         return [first, moved]
@@ -208,6 +215,25 @@ class _Model:
                 taken = sum(self.terms.takes[move].get(resource, 0) * STEPS * self.x[move] for move in moves)
                 self.cp.Add(taken + self.terms.fixed[host].get(resource, 0) * STEPS <= top * limit)
         return top
+
+    def _least_full(self, resource: str, most: int) -> Tuple[int, int]:
+        """(how full the fullest host stays at least, how many moves that takes at least), if each host gave away its largest
+        instances and none took any: what reaches it is proven at once."""
+        steps: List[List[int]] = []  # of each host: how full it is after so many moves
+        for host, moves in self.on.items():
+            limit = self.terms.limit[host].get(resource, 0)
+            here = [move for move in moves if self.state.where.get(move[0]) == host]
+            sizes = sorted((self.terms.takes[move].get(resource, 0) for move in here), reverse=True)
+            used = self.terms.fixed[host].get(resource, 0) + sum(sizes)
+            after = [used, *(used - sum(sizes[: number + 1]) for number in range(len(sizes)))]
+            steps += [[-(-each * STEPS // limit) for each in after]] if limit > 0 else []
+
+        def needed(top: int) -> int:
+            return sum(next((number for number, each in enumerate(of) if each <= top), most + 1) for of in steps)
+
+        tops = sorted({0, *(each for of in steps for each in of)})
+        least = bisect.bisect_left(tops, -most, key=lambda top: -needed(top))
+        return tops[least], needed(tops[least])
 
     def _used(self) -> List[Any]:
         used = []

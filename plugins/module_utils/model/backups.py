@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A backup of an instance as it describes itself, which backups a retention keeps, and how people restore one by hand.
+"""A backup of an instance as it describes itself, and how people restore one by hand.
 
     TO/UUID/ID/        one backup. ID: the time of the guest's disks in it, in UTC, which sorts
         root.qcow2     a whole disk, or what was written since the backup before: then that one's file is its backing file
@@ -14,9 +14,8 @@ The files are plain qcow2, so that qemu-img alone reads a backup with all that i
 
 from __future__ import annotations
 
-import datetime
 import shlex
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from .messages import Document
 from .schema import Fields, Flag, ListOf, MapOf, OneOf, OrNull, Text, Whole
@@ -165,28 +164,6 @@ def chain(backup: Backup, known: Mapping[str, Backup]) -> List[Backup]:
         if len(found) > len(known):
             raise KeyError(backup.id)
     return found
-
-
-def removable(backups: Sequence[Backup], keep: Optional[int], keep_days: Optional[int], now: str) -> List[str]:
-    """The ids of those that no wish keeps and on which none that stays stands, the newest first, so that what is left after a
-    cut is whole. The newest ``keep`` stay, and those of the last ``keep_days``; without both, all. What one of them
-    stands on may be there and not describe itself: then all older ones stay. ``now``: an id."""
-    known = {backup.id: backup for backup in backups}
-    newest = sorted(known, reverse=True)
-    if keep is None and keep_days is None:
-        return []
-    kept = newest[: max(keep or 0, 1)]
-    if keep_days is not None:
-        since = datetime.datetime.strptime(now, TIME) - datetime.timedelta(days=keep_days)
-        kept += [each for each in newest if each >= since.strftime(TIME)]
-    stays = set(kept)
-    for each in kept:
-        while known[each].previous in known:
-            each = str(known[each].previous)
-            stays.add(each)
-        lost = known[each].previous or ""
-        stays.update(older for older in known if older < lost)
-    return [each for each in newest if each not in stays]
 
 
 def recipe(backup: Backup) -> str:

@@ -403,3 +403,29 @@ def keep_plan() -> str:
 def select_with_pattern() -> str:
     """A list of names is given as text."""
     return "It is text, not a list. Write : between the names, such as web1:web2. AWX passes the answers of a survey on as text"
+
+
+# --- an instance that was renamed
+
+
+def name_renamed(name: str, uuid: str) -> str:
+    """An instance was asked for by a name that it had before, or by its new one without the uuid that it kept."""
+    return (
+        "If that is the one: call it %(name)s in the inventory and set berth_uuid: %(uuid)s for it, or add"
+        " -e berth_name=%(name)s -e berth_uuid=%(uuid)s" % {"name": name, "uuid": uuid}
+    )
+
+
+def without_uuid(name: str) -> str:
+    """The inventory gives an instance the uuid that it had before it was renamed, and no host has it any more."""
+    return "To make %s anew: take its berth_uuid out of the inventory, and create it" % name
+
+
+def name_new() -> str:
+    """An instance was to be renamed, and nobody said how."""
+    return "Pass -e berth_new_name=NAME, with --limit of one instance"
+
+
+def another_new_name() -> str:
+    """The new name of an instance is that of another one, or was that of another one that has its uuid still."""
+    return "Choose another name, or delete or rename that one first"

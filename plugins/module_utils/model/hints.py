@@ -48,29 +48,6 @@ def name_adopted(uuid: str) -> str:
     )
 
 
-def name_renamed(name: str, uuid: str) -> str:
-    """An instance was asked for by a name that it had before, or by its new one without the uuid that it kept."""
-    return (
-        "If that is the one: call it %(name)s in the inventory and set berth_uuid: %(uuid)s for it, or add"
-        " -e berth_name=%(name)s -e berth_uuid=%(uuid)s" % {"name": name, "uuid": uuid}
-    )
-
-
-def without_uuid(name: str) -> str:
-    """The inventory gives an instance the uuid that it had before it was renamed, and no host has it any more."""
-    return "To make %s anew: take its berth_uuid out of the inventory, and create it" % name
-
-
-def name_new() -> str:
-    """An instance was to be renamed, and nobody said how."""
-    return "Pass -e berth_new_name=NAME, with --limit of one instance"
-
-
-def another_new_name() -> str:
-    """The new name of an instance is that of another one, or was that of another one that has its uuid still."""
-    return "Choose another name, or delete or rename that one first"
-
-
 def adopt_guest(name: str, uuid: str) -> str:
     """A guest of a host is no instance, and nothing is in the way of making it one. ``name``: NAME if its own does not do."""
     return "To adopt it: berth.kvm.adopt -e berth_name=%s -e berth_adopted=%s" % (name, uuid)

@@ -27,13 +27,13 @@ def marked(kind: str, texts: Iterable[str]) -> List[str]:
 
 def described(document: Document) -> str:
     """ "2 failed builds, the last 35 min ago" of a host state document; empty if none counts."""
-    count, age = document.get("failed_builds") or 0, document.get("failed_build_age_s")
+    count, seconds = document.get("failed_builds") or 0, document.get("failed_build_age_s")
     if not count:
         return ""
     text = "%d failed build%s" % (count, "" if count == 1 else "s")
-    if age is None:
+    if seconds is None:
         return text
-    return "%s, %s%s ago" % (text, "" if count == 1 else "the last ", age(age))
+    return "%s, %s%s ago" % (text, "" if count == 1 else "the last ", age(seconds))
 
 
 def age(seconds: int) -> str:

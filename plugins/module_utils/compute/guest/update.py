@@ -19,7 +19,7 @@ from ...model import address_clash, update_hints, updates
 from ...model.errors import BerthError
 from ...model.request_spec import RequestSpec
 from ..connection import require_libvirt
-from ..disk import disk
+from ..disk import attached, disk
 from ..errors import BuildFailed, GuestNotSupported
 from ..record import journal
 from ..record.ledger import Ledger, check_group
@@ -170,6 +170,7 @@ def _plug(instance, record):
     behind = any(text and not _is_noted(text, record) for text in (live, lasting))
     if not (lacking or behind or any(domain.nic_of(lasting, mac) is None for mac in macs)):
         return record, False
+    attached.write(instance.host.pool_of(record), record)
     instance.observe("update filters")
     packet_filter.define(connection, record)
     _attach(instance, guest, record, lacking)

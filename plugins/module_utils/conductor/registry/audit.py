@@ -12,14 +12,16 @@ host has seen was restored by hand: it is closed first, and gets a new incarnati
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
 from ...model import registry_hints
+from ...model.messages import Document
 from ..fleet import Fleet
-from ..procedures.steps import Compare, Procedure, Transact
-from . import contents, enrol, hosts
+from ..procedures.steps import Procedure
+from . import contents, enrol, holdings, hosts, keys
 from .owners import Difference
-from .transactions import RegistryClosed, is_between
+from .transactions import Draft, RegistryClosed, is_between, transacted
 
 
 class Audited(NamedTuple):
@@ -99,14 +101,53 @@ def _is_newer(kept: contents.Kept, key: str) -> bool:
 
 
 def _mended(kept: contents.Kept, documents: Mapping[str, Any]) -> Procedure[Tuple[List[str], List[str]]]:
-    """One by one: a run that changes one of them meanwhile keeps the others from nothing."""
+    """One by one: a run that changes one of them meanwhile keeps the others from nothing. An instance goes with its part of the quota,
+    so that an audit that is cut off leaves no part with nobody."""
     mended: List[str] = []
     busy: List[str] = []
-    for key in sorted(documents):
-        compare: Tuple[Compare, ...] = enrol.compares(kept, [key])
-        done = (yield Transact(compare, enrol.writes(documents, [key])))["succeeded"]
-        (mended if done else busy).append(key)
+    expected = {key: keys.document(key, kept.found.get(key)) for key in documents}
+    for key in sorted(documents):  # the instances before the quotas
+        of_quota = _of_quota(key, expected[key], documents[key])
+        change = functools.partial(_mend, expected=expected, key=key, document=documents[key], of_quota=of_quota)
+        if (yield from transacted(change, closed=True)):
+            mended.append(key)
+            expected.update(
+                {quota: _exchanged(expected[quota], *of_quota[quota]) for quota in of_quota if quota in expected}
+            )
+        else:
+            busy.append(key)
     return mended, busy
+
+
+def _of_quota(key: str, before: Any, now: Any) -> Dict[str, Tuple[Document, Document]]:
+    """Of an instance: the key of its quota, with what it takes of that ``before`` and ``now``."""
+    if not key.startswith(keys.INSTANCES):
+        return {}
+    same = before and before["project"] == now["project"]
+    return {keys.quota(now["project"]): (before["amounts"] if same else {}, now["amounts"])}
+
+
+def _exchanged(used: Any, before: Document, now: Document) -> Document:
+    return holdings.more(holdings.less(used or {}, before), now)
+
+
+def _mend(
+    draft: Draft, expected: Document, key: str, document: Any, of_quota: Mapping[str, Tuple[Document, Document]]
+) -> Procedure[bool]:
+    """Return whether it is as it is to be. ``expected``: by key, what those to be mended are by what this audit knows."""
+    quotas = [quota for quota in of_quota if quota in expected]
+    yield from draft.read(key, *quotas)
+    if draft.get(key) == document:
+        return True  # the answer was lost
+    if draft.get(key) != expected[key]:
+        return False
+    if document is None:
+        draft.remove(key)
+    else:
+        draft.put(key, document)
+    for quota in quotas:
+        draft.put(quota, _exchanged(draft.get(quota), *of_quota[quota]))
+    return True
 
 
 def _strangers(meta: enrol.Meta, fleet: Fleet) -> Dict[str, Difference]:

@@ -47,7 +47,7 @@ def take(
     members = others(draft, group["uuid"], uuid) if group else {}
     check_seat(spec, members, instance["host_uuid"], names)
     request = quotas.request_of(uuid, instance, lambda _spec: len(members))
-    used = _less(draft.get(keys.quota(project)) or {}, _given_back(entry, built=bool(entry["owner"])))
+    used = less(draft.get(keys.quota(project)) or {}, _given_back(entry, built=bool(entry["owner"])))
     over = quotas.over([request], {project: used}, limits)
     if over:
         raise over[uuid]
@@ -55,7 +55,7 @@ def take(
         draft.put(key, uuid)
     if group:
         draft.put(keys.group(group["uuid"]), {**members, uuid: [instance["host_uuid"]]})
-    draft.put(keys.quota(project), _more(used, request.needs))
+    draft.put(keys.quota(project), more(used, request.needs))
     entry.update(amounts=dict(request.needs), holds=holds, group=group["uuid"] if group else None, stays=_stays(spec))
     take_room(draft, instance, (instance.get("generation") or [0])[0] + 1)
 
@@ -95,13 +95,13 @@ def count(draft: Draft, entry: Document, *flavors: Mapping[str, Any]) -> Procedu
     """Have it count in its project with these flavors: its own, and while it moves that of the other side."""
     key, amounts = keys.quota(entry["project"]), quotas.of_flavors(*flavors)
     yield from draft.read(key)
-    draft.put(key, _more(_without_flavors(draft, entry), amounts))
+    draft.put(key, more(_without_flavors(draft, entry), amounts))
     entry["amounts"] = {**entry["amounts"], **amounts}
 
 
 def check_growth(draft: Draft, entry: Document, instance: Instance, limits: Mapping[str, Amounts]) -> None:
     """Raise QuotaExceeded if its project may not use both flavors of a resize until that is confirmed."""
-    used = _more(_without_flavors(draft, entry), quotas.of_flavors(instance["old_flavor"]))
+    used = more(_without_flavors(draft, entry), quotas.of_flavors(instance["old_flavor"]))
     over = quotas.over(
         [quotas.request_of(instance["uuid"], instance, lambda _spec: 0)], {entry["project"]: used}, limits
     )
@@ -112,7 +112,7 @@ def check_growth(draft: Draft, entry: Document, instance: Instance, limits: Mapp
 def _without_flavors(draft: Draft, entry: Document) -> Dict[str, int]:
     """What its project uses beside the flavors that it counts with."""
     own = {part: entry["amounts"].get(part, 0) for part in quotas.of_flavors()}
-    return _less(draft.get(keys.quota(entry["project"])) or {}, own)
+    return less(draft.get(keys.quota(entry["project"])) or {}, own)
 
 
 def leave_host(draft: Draft, uuid: str, host_uuid: str, epoch: int) -> Procedure[None]:
@@ -136,7 +136,7 @@ def drop(draft: Draft, uuid: str, entry: Document, built: bool) -> Procedure[Non
             draft.remove(key)
     if entry["group"]:
         draft.put(group, others(draft, entry["group"], uuid))
-    draft.put(quota, _less(draft.get(quota) or {}, _given_back(entry, built)))
+    draft.put(quota, less(draft.get(quota) or {}, _given_back(entry, built)))
     entry.update(owner=None, pending=[], amounts={}, group=None, holds=[])
     entry.pop("stays", None)
 
@@ -147,7 +147,7 @@ def _stays(spec: Mapping[str, Any]) -> Dict[str, int]:
 
 
 def _given_back(entry: Document, built: bool) -> Dict[str, int]:
-    return _less(entry["amounts"], entry.get("stays", {})) if built else dict(entry["amounts"])
+    return less(entry["amounts"], entry.get("stays", {})) if built else dict(entry["amounts"])
 
 
 def _taken(instance: Instance, key: str, other: str) -> Exception:
@@ -163,9 +163,9 @@ def others(draft: Draft, group_uuid: str, uuid: str) -> Dict[str, List[str]]:
     return {other: at for other, at in (draft.get(keys.group(group_uuid)) or {}).items() if other != uuid}
 
 
-def _less(used: Amounts, amounts: Amounts) -> Dict[str, int]:
+def less(used: Amounts, amounts: Amounts) -> Dict[str, int]:
     return {**used, **{name: max(0, used.get(name, 0) - amount) for name, amount in amounts.items()}}
 
 
-def _more(used: Amounts, amounts: Amounts) -> Dict[str, int]:
+def more(used: Amounts, amounts: Amounts) -> Dict[str, int]:
     return {**used, **{name: used.get(name, 0) + amount for name, amount in amounts.items()}}

@@ -94,9 +94,18 @@ def test_no_host_gives_an_adopted_instance_its_name(locate):
     assert located["instances"]["web1"]["hosts"] == ["h1"], "the inventory's name counts"
 
 
-@pytest.mark.parametrize("extra", [SAID, {**SAID, "berth_name": "web1", "berth_count": "2"}])
-def test_on_the_command_line_the_uuid_is_that_of_one_instance(extra):
-    with pytest.raises(InvalidInput, match="berth_adopted"):
-        check_adopted(extra)
+def test_no_host_gives_a_renamed_instance_its_name(locate):
+    there = held(name=WEB, own_name="web2")
+    assert "InstanceRenamed" in locate("stop", {}, h1=[there])["errors"]["web1"]
+    others = held(uuid=GUEST, name=GUEST, own_name="web1")
+    assert "berth_uuid: %s" % GUEST in locate("start", {}, h1=[others])["errors"]["web1"]
+    assert locate("stop", {}, {"berth_uuid": GUEST}, h1=[others])["instances"]["web1"]["hosts"] == ["h1"]
+
+
+@pytest.mark.parametrize("extra", [{}, {"berth_name": "web1", "berth_count": "2"}])
+@pytest.mark.parametrize("field", ["berth_adopted", "berth_uuid"])
+def test_on_the_command_line_the_uuid_is_that_of_one_instance(extra, field):
+    with pytest.raises(InvalidInput, match=field):
+        check_adopted({field: GUEST, **extra})
     check_adopted({**SAID, "berth_name": "web1"})
     check_adopted({})

@@ -134,6 +134,16 @@ def test_an_adopted_one_is_listed_only_by_the_name_to_which_the_inventory_gives_
     assert ("berth_uuid" in inventory(created)[0].hosts["web-1"].vars) != is_said
 
 
+@pytest.mark.parametrize("is_said", [True, False])
+def test_a_renamed_one_is_listed_only_by_the_name_to_which_the_inventory_gives_its_uuid(is_said, inventory, tmp_path):
+    if is_said:
+        (tmp_path / "host_vars").mkdir()
+        (tmp_path / "host_vars" / "web-1.yml").write_text("berth_uuid: %s\n" % ADOPTED)
+    it, warnings = inventory({"kvm1": [one(ADOPTED, uuid=ADOPTED, own_name="web-1")]})
+    assert it.hosts["web-1"].vars.get("berth_kvm_host") == ("kvm1" if is_said else None)
+    assert bool([each for each in warnings if "does not say that its berth_uuid is its uuid" in each]) != is_said
+
+
 def test_what_the_inventory_says_of_an_instance_stays(inventory):
     """Its flavor is in a file beside the inventory."""
     it, shown = inventory({"kvm1": [one("web-1", flavor={"name": "huge"})]})

@@ -214,3 +214,21 @@ def test_the_engine_in_memory_comes_back_from_a_backup_with_its_revisions():
 def test_a_member_that_cannot_be_reached_by_its_name_or_port_is_one_that_does_not_answer(member):
     with pytest.raises(RegistryUnknown, match="No member of the registry answers"):
         etcd.Etcd([member]).transact(Transact(reads=("/berth/meta",)))
+
+
+def test_a_member_that_is_busy_is_asked_again_within_a_limit(monkeypatch):
+    """Under load it answers late. Without a limit a run would wait for one that hangs."""
+    asked, busy = [], [True, True, False]
+
+    def answer(_engine, path, _body):
+        asked.append(path)
+        if busy[len(asked) - 1]:
+            raise etcd.Lost("timed out")
+        return {"header": {"revision": "7"}}
+
+    monkeypatch.setattr(etcd.Etcd, "_authenticated", answer)
+    assert etcd.Etcd([etcd.Member("kvm1", 2379)]).scan(Scan("/"))["revision"] == 7 and len(asked) == etcd.ROUNDS
+    busy += [True] * etcd.ROUNDS
+    with pytest.raises(RegistryUnknown, match="timed out"):
+        etcd.Etcd([etcd.Member("kvm1", 2379)]).scan(Scan("/"))
+    assert len(asked) == 2 * etcd.ROUNDS

@@ -13,7 +13,7 @@ from procedure_case import run as to_the_end
 from registry_case import Site
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import registry_mark
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostUnknown
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostUnknown, RegistryUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import audit, enrol, keys
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.transactions import RegistryClosed
@@ -157,6 +157,26 @@ def test_what_its_owner_has_removed_is_gone_and_gives_back_all(site):
     assert ("web1", True) in told(site.audit())
     assert site.entry("web1")["owner"] is None and site.entry("web1")["holds"] == []
     assert site.document(keys.name("default", "web1")) is None
+    assert site.document(keys.quota("default"))["instances"] == 1
+
+
+def test_an_audit_that_is_cut_off_has_mended_an_instance_with_its_part_of_the_quota(site):
+    before = site.all_keys()
+    assert site.playbook("delete", "web1", mark=site.mark()) == {}
+    for key, document in before.items():
+        put(site, key, document)
+    transact = site.engine.transact
+
+    def first_write_alone(step):
+        done = transact(step)
+        site.engine.away = site.engine.away or bool(step.writes)
+        return done
+
+    site.engine.transact = first_write_alone
+    with pytest.raises(RegistryUnknown):
+        site.audit()
+    site.engine.transact, site.engine.away = transact, False
+    assert site.entry("web1")["owner"] is None
     assert site.document(keys.quota("default"))["instances"] == 1
 
 

@@ -299,8 +299,8 @@ def test_a_name_that_another_instance_was_given_meanwhile_is_not_that_of_two(hos
     hosts[host].records["u-x"] = {**renamed, "project_id": plan["instances"]["a"]["project"]}
     hosts["h3"].records["u-y"] = {**renamed, "uuid": "u-y", "project_id": "another"}
     commit(plan, claims, {name: host.rescan() for name, host in hosts.items()})
-    error = plan["instances"]["a"]["error"]
-    assert (error["code"], plan["build"]) == ("InstanceExists", []) and host in error["message"]
+    error = plan["instances"]["a"]["error"] or {}
+    assert (error.get("code"), plan["build"]) == ("InstanceExists", []) and host in error["message"]
     assert [entry["token"] for entry in plan["withdraw"]["h1"]] == ["t"]
 
 

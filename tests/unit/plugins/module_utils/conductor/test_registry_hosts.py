@@ -129,7 +129,7 @@ def test_a_value_that_does_not_fit_its_key_is_refused_before_it_is_in_the_regist
 
 
 def reserved():
-    return hosts.reservation({"uuid": WEB, "name": "web", "project": "default", "spec": {"flavor": FLAVOR}})
+    return hosts.reservation({"uuid": WEB, "name": "web", "project": "default", "spec": {"flavor": FLAVOR}}, 1)
 
 
 FLAVOR = {"name": "small", "vcpus": 2, "memory_mb": 512, "root_gb": 5}

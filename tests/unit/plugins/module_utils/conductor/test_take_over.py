@@ -145,7 +145,7 @@ def test_where_an_earlier_version_kept_nothing_an_address_out_of_a_pool_is_named
 def test_its_volumes_are_those_that_it_had_whatever_the_inventory_says_by_now(inventory):
     instances = wanted()
     instances["web1"]["spec"]["volumes"] = [{"name": name, "size_gb": 9} for name in inventory]
-    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, beside(DB), {})
+    take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, beside({**DB, "image": {"url": "of a host"}}), {})
     assert instances["web1"]["spec"]["volumes"] == [{**DB, "new": True}] and instances["web1"]["take_over"] == LOST
     take_over.mark(instances, fleet(KNOWN), ["kvm1"], None, beside(), {})
     assert "volumes" not in instances["web1"]["spec"]

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from plans_case import fleet, group, instance
 
-from ansible_collections.berth.kvm.plugins.module_utils.fleet import make_plan, questions
+from ansible_collections.berth.kvm.plugins.module_utils.fleet import make_plan, propose, questions, terms
 from ansible_collections.berth.kvm.plugins.module_utils.fleet.check import check
 from ansible_collections.berth.kvm.plugins.module_utils.fleet.goals import Goal
+from ansible_collections.berth.kvm.plugins.module_utils.fleet.state import State
 
 pytest.importorskip("ortools")
 
@@ -116,6 +117,16 @@ def test_balance_lowers_the_fullest_host_as_far_as_its_moves_can():
     plan = planned(found, Goal("balance", max_moves=1))
     assert (plan.before[0], plan.after) == (1.0, (0.75, 1))
     assert planned(found, Goal("balance", max_moves=9)).after == (0.5, 2)
+
+
+@pytest.mark.parametrize("most, least", [(0, (10000, 0)), (1, (7500, 1)), (2, (5000, 2)), (3, (3750, 3)), (9, (0, 6))])
+def test_below_what_the_hosts_could_give_away_no_balance_is_searched(most, least):
+    """a is full by 4, 2 and 2 of 8, b by 3, 2 and 1, and c has nothing to give."""
+    sizes = [("a", 4), ("a", 2), ("a", 2), ("b", 3), ("b", 2), ("b", 1)]
+    found = fleet(dict.fromkeys("abc", 8), [instance("i%d" % at, *each) for at, each in enumerate(sizes)])
+    known = terms.terms(found, terms.Empty(found), found.instances, "abc")
+    model = propose._Model(State(found), known, Goal("balance", max_moves=most), (), 0)
+    assert model._least_full("MEMORY_MB", most) == least
 
 
 def test_balance_again_has_nothing_to_gain():

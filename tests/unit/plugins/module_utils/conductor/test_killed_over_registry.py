@@ -1,0 +1,87 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A create and a delete are killed before and after each thing that they ask a host or the registry, over both kinds of registry, or
+each answer of the engine to what they write is lost. The next run finishes what was begun, and the one after it changes nothing."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import registry_case
+from history_engine import check
+from history_volumes import Runs
+
+NAME = "web1"
+
+
+class Killable(registry_case.Site):
+    """``over``: "hosts", or "engine" where they belong to a registry there."""
+
+    def __init__(self, top, monkeypatch, over):
+        super().__init__(top, monkeypatch, hosts=2, names=(NAME,))
+        self.over = over
+        if over == "engine":
+            self.use()
+
+    def killed(self, kind, after):
+        """Whether a run of the playbook, which is killed ``after`` so many steps, had more to do."""
+        self.world.engine = self.engine if self.over == "engine" else None
+        run = Runs(self.world, list(self.machines), (NAME,), registry_case.Dice())
+        run.mark = self.mark() if self.world.engine else None
+        steps = getattr(run, kind)()
+        cut = list(itertools.islice(steps, after))
+        steps.close()
+        self.world.check()
+        return len(cut) == after
+
+    def again(self, kind):
+        return self.playbook(kind, mark=self.mark() if self.over == "engine" else None)
+
+    def check_finished(self, kind):
+        """By a run, after which another one changes nothing of what the registry says."""
+        assert self.again(kind) == {}
+        before = self.all_keys()
+        assert self.again(kind) == {} and self.all_keys() == before
+        assert (self.owner(NAME) is not None) is (kind == "create")
+        if self.over == "engine":
+            self.world.engine = self.engine
+            check(self.world)
+
+
+@pytest.fixture
+def sites(tmp_path, monkeypatch):
+    """One after the other, each anew."""
+    return (lambda over, at=at: Killable(tmp_path / str(at), monkeypatch, over) for at in itertools.count())
+
+
+def begun(sites, over, kind):
+    site = next(sites)(over)
+    if kind == "delete":
+        assert site.again("create") == {}
+    return site
+
+
+@pytest.mark.parametrize("kind", ["create", "delete"])
+@pytest.mark.parametrize("over", ["hosts", "engine"])
+def test_what_a_run_that_was_killed_at_any_step_had_begun_is_finished_by_the_next(sites, over, kind):
+    for after in itertools.count():
+        site = begun(sites, over, kind)
+        if not site.killed(kind, after):
+            assert after > 2, "it took no steps"
+            return
+        site.check_finished(kind)
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["done", "never came"])
+@pytest.mark.parametrize("kind", ["create", "delete"])
+def test_whether_a_write_was_done_whose_answer_is_lost_is_found_out(sites, kind, done):
+    for before in itertools.count():
+        site = begun(sites, "engine", kind)
+        site.engine.lose(*[None] * before, done)
+        assert site.again(kind) == {}
+        if site.engine.lost:
+            assert before > 0, "it wrote nothing"
+            return
+        site.check_finished(kind)
