@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from ..module_utils.model import registry_hints
+from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils import authority, run_report, trust
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.inventory_variables import kvm_hosts
@@ -13,7 +15,10 @@ from ..plugin_utils.variables import check_variables
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {"hosts": {"type": "list", "elements": "str"}}
+    argument_spec = {
+        "hosts": {"type": "list", "elements": "str"},
+        "members": {"type": "list", "elements": "str"},
+    }
 
     def act(self, args, task_vars):
         run_report.begin(self, task_vars)
@@ -22,4 +27,7 @@ class ActionModule(ControllerAction):
             check_hosts_selected(task_vars, args["hosts"])
             if trust.wanted(task_vars, args["hosts"]):
                 authority.check()
+        if args["members"] == []:
+            hint = registry_hints.name_members()
+            raise InvalidInput("group berth_registry_hosts", None, "the members of the registry", hint=hint)
         return {}

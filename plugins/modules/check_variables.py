@@ -15,9 +15,15 @@ description:
   - A list C(berth_own_variables) names variables of your own with that prefix.
   - With O(hosts) it also fails if there are no such hosts or C(--limit) selects none of them, and if one of them needs
     certificates for live migration but the controller has no C(cryptography) 42 or later.
+  - With O(members) it also fails if that list is empty.
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.hosts
+options:
+  members:
+    description: The hosts of the group C(berth_registry_hosts), for the playbooks that need some.
+    type: list
+    elements: str
 """
 
 EXAMPLES = r"""

@@ -68,17 +68,18 @@ def check_clone(task_vars: Mapping[str, Any], values: Mapping[str, Any]) -> None
     if CLONES not in task_vars:
         return
     errors = [
-        InvalidInput(each, values.get(each), "the name of one instance", hint=clone_hints.name_clone())
+        InvalidInput(each, values.get(each), "the name of one instance")
         for each in (COUNTS[0], NEW_NAME)
         if values.get(each) in (None, "") or PATTERN.search(str(values[each]))
     ]
     given = {"--limit": task_vars.get("ansible_limit"), "berth_count": values.get("berth_count")}
     errors += [
-        InvalidInput(each, value, "nothing here: one instance is copied", hint=clone_hints.name_clone())
+        InvalidInput(each, value, "nothing here: one instance is copied")
         for each, value in given.items()
         if value not in (None, "")
     ]
     if errors:
+        errors[-1].hint = clone_hints.name_clone()  # once, after all of them
         raise joined(errors)
 
 

@@ -45,7 +45,16 @@ from .inventory_variables import (
 )
 from .plain import plain
 from .screen import say, verbosity, warn
-from .selection import check_hosts, check_own_name, in_inventory, known_hosts, names_by_uuid, selected, warn_of_lost
+from .selection import (
+    check_hosts,
+    check_own_name,
+    in_inventory,
+    known_hosts,
+    names_by_uuid,
+    not_found,
+    selected,
+    warn_of_lost,
+)
 from .whose_variables import Catalogs
 
 MOST_NAMED = 10  # instances without a place in the task's message
@@ -105,6 +114,9 @@ def _request(run, name, values, catalog, hosts):
         if not places and "berth_flavor" not in values:
             holders(run.fleet, name, uuid_of(name, values), run.lost)  # raises where it may be, if that is known
         its = places or (run.fleet.places.get(cloned, ()) if cloned else places)
+        if cloned and not its and "berth_flavor" not in values:
+            holders(run.fleet, source, cloned, run.lost)
+            raise not_found(run.task_vars, run.fleet, source)
         values = cloning.as_source(values, its) if cloned else values
         values, catalog = kept_entries.as_it_is(catalog, values, its)
     catalog, kept = kept_entries.with_kept(catalog, values, places)

@@ -132,7 +132,10 @@ def check_nothing_selected(task_vars: Dict[str, Any], names: List[str]) -> None:
             "no instance is in both %s" % " and ".join(selections), hint=input_hints.select_in_one_place()
         )
     if selections:
-        hint = similar_instances(task_vars[selecting[0]], names_by_uuid(task_vars).values())
+        given = task_vars[selecting[0]]
+        as_text = isinstance(given, str) and given.lstrip().startswith("[")
+        known = names_by_uuid(task_vars).values()
+        hint = fleet_hints.select_with_pattern() if as_text else similar_instances(given, known)
         raise InstanceNotFound("%s selects no instance" % selections[0], hint=hint)
 
 

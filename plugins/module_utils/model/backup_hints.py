@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Sequence
 
+from .errors import shortened
+
 
 def mount_backups(host: str, path: str) -> str:
     """The directory for backups is not there, or is on the root file system of the host: its own is not mounted."""
@@ -21,6 +23,16 @@ def make_room_for_backups(to: str) -> str:
 def name_another_place() -> str:
     """The directory for backups is among the disks of instances."""
     return "Name a directory on other storage with -e berth_backup_to"
+
+
+def name_backup_directory() -> str:
+    """berth_backup_to is not set."""
+    return "Name the directory with -e berth_backup_to=DIRECTORY, or in the inventory"
+
+
+def name_backed_up(names: Sequence[str]) -> str:
+    """No backup in that directory is of the name. ``names``: those of whom there are some."""
+    return "It has backups of %s" % shortened(sorted(names)) if names else name_backup_directory()
 
 
 def list_backups(name: str, to: str) -> str:

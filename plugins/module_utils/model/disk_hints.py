@@ -201,3 +201,15 @@ def restore_or_boot(name: str) -> str:
         "--limit %s, then berth.kvm.start --limit %s. Never restore the file afterwards: it no longer fits the disks"
         % (name, name)
     )
+
+
+def right_format(detected: str) -> str:
+    """The content of an image has another format than the catalog says."""
+    return (
+        "If the file is that image, set its disk_format to %s. If not, correct url: it may give a web page" % detected
+    )
+
+
+def put_image() -> str:
+    """The url of an image is a path at which the host has no file."""
+    return "Put the file there on every host, or say upload: with a path on the controller in place of url:"

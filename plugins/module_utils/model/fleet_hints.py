@@ -400,6 +400,11 @@ def keep_plan() -> str:
     return "To carry it out, run this again with -e berth_plan=FILE, which writes it, and then berth.kvm.apply_plan with the same"
 
 
+def select_with_pattern() -> str:
+    """A list of names is given as text."""
+    return "It is text, not a list. Write : between the names, such as web1:web2. AWX passes the answers of a survey on as text"
+
+
 # --- an instance that was renamed
 
 

@@ -154,9 +154,14 @@ def true_without_quotes() -> str:
 def no_structure_in_text() -> str:
     """A list or mapping is text, as in an INI inventory."""
     return (
-        "It is text, not a list or mapping. Remove the quotes around it. An INI inventory reads True, False and None, but "
-        "not true, false and null: set it in a YAML file, such as group_vars/all.yml"
+        "It is text, not a list or mapping. Remove the quotes around it. %s. An INI inventory reads True, False and None, but "
+        "not true, false and null: set it in a YAML file, such as group_vars/all.yml" % list_with_e()
     )
+
+
+def list_with_e() -> str:
+    """A list is given as text: name=value of -e, and the answers in a survey of AWX, are text."""
+    return 'With -e a list is written as JSON: -e \'{"NAME": ["a", "b"]}\''
 
 
 def content_of_file(path: str) -> str:

@@ -10,6 +10,11 @@ from typing import Sequence
 from .errors import shortened
 
 
+def name_members() -> str:
+    """The inventory has no members of a registry."""
+    return "Put the machines that are to be its members, one or three, into the group berth_registry_hosts of the inventory"
+
+
 def use_its_registry(host: str) -> str:
     """A host belongs to a registry, and a run uses none or another one."""
     return (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, List, Optional
 
+from . import input_hints
 from .errors import BerthError
 
 # Suggestions for an unknown name.
@@ -57,7 +58,9 @@ class UnknownName(BerthError):
     def named(cls, field: str, name: Any, known: Iterable[str]) -> UnknownName:
         shown = name if str(name) == str(name).strip() else repr(name)  # a space that nobody sees
         message = "%s: there is no %s %s" % (field, cls.kind, shown)
-        return cls(message, field=field, value=name, hint=did_you_mean(name, known, cls.kind))
+        several = "," in str(name) and "[" in field  # of a field that is a list
+        hint = input_hints.list_with_e() if several else did_you_mean(name, known, cls.kind)
+        return cls(message, field=field, value=name, hint=hint)
 
 
 class FlavorNotFound(UnknownName):

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import base64
+import json
+import re
 import subprocess
 
 import pytest
@@ -82,6 +84,16 @@ def test_a_list_or_mapping_that_an_ini_inventory_left_as_text_is_no_name():
     assert build({**catalog(), **network}, berth_networks=[{"network": "lan", "port_security": False}])
     for variable in ("berth_flavors", "berth_quotas"):
         assert refusal({**catalog(), variable: "{'small': {}}"}).hint == input_hints.no_structure_in_text()
+
+
+@pytest.mark.follows("list_with_e")
+@pytest.mark.parametrize("given", ["lan,dmz", '["lan", "dmz"]'])
+def test_a_list_that_is_text_with_e_is_one_as_json(given):
+    networks = {each: {"type": "bridge", "source": each} for each in ("lan", "dmz")}
+    refused = refusal({**catalog(), "berth_networks_defined": networks}, berth_networks=given)
+    assert input_hints.list_with_e() in refused.hint
+    written = json.loads(re.search("'(.*)'", refused.hint)[1].replace('"a", "b"', '"lan", "dmz"'))
+    assert build({**catalog(), "berth_networks_defined": networks}, berth_networks=written["NAME"])
 
 
 @pytest.mark.follows("add_field")

@@ -44,7 +44,8 @@ def check(host_name: str, to: Any, pool: Optional[str]) -> str:
     """Return the directory. Raise BackupPlaceUnfit if it is not on storage of its own, or is in the ``pool`` of a KVM host: what
     is there counts as disks and goes with them, and a mount would hide them."""
     if not isinstance(to, str) or not os.path.isabs(to) or os.path.normpath(to) != to or clean(to, 1000) != to:
-        raise InvalidInput("berth_backup_to", to, "the absolute path of a directory")
+        hint = backup_hints.name_backup_directory() if to is None else None
+        raise InvalidInput("berth_backup_to", to, "the absolute path of a directory", hint=hint)
     if pool and _is_in(pool, to):
         raise BackupPlaceUnfit(
             "%s on %s is in %s, where the disks of instances are" % (to, host_name, pool),
@@ -152,7 +153,8 @@ def of_instance(to: str, whose: str, project_id: str) -> Place:
     found = [place for place in places if any(backup.name == whose for backup in place.known().values())]
     own = [place for place in found if any(backup.project_id == project_id for backup in place.known().values())]
     if not found:
-        raise BackupNotFound("%s has no backup of %s" % (to, whose))
+        names = {backup.name for place in places for backup in place.known().values()}
+        raise BackupNotFound("%s has no backup of %s" % (to, whose), hint=backup_hints.name_backed_up(list(names)))
     if len(own) != 1:
         hint = backup_hints.name_whose_backup([place.uuid for place in found])
         said = "%s has backups of %d instances with the name %s, %d of them in project %s"

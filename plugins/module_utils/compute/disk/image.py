@@ -100,7 +100,7 @@ def _open_file(path: str, directories: Sequence[str]) -> BinaryIO:
     try:
         fd = _open_without_links(path)
     except FileNotFoundError:
-        raise ImageUnavailable("%s is not on this host" % path, field="url", value=path)
+        raise ImageUnavailable("%s is not on this host" % path, hint=disk_hints.put_image(), field="url", value=path)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             raise _refused(path, "has a part that is a link, or no directory")

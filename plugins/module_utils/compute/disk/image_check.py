@@ -99,6 +99,7 @@ def inspect(fd, declared, is_disk=True, is_layer=False):
             field="disk_format",
             value=declared,
             rule="declared = detected, raw or qcow2",
+            hint=disk_hints.right_format(detected) if detected in ("raw", "qcow2") else None,
         )
     if declared == "raw":
         if size == 0:

@@ -12,7 +12,7 @@ from ansible.template import trust_as_template
 from ansible.utils.context_objects import CLIArgs
 from controller import Controller
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints, registry_hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, misplaced, variables
 
 
@@ -46,6 +46,13 @@ def test_a_name_before_1_0_is_told_once_with_the_new_one(capsys):
     assert "failed" not in result
     told = "resize_bandwidth: its name is berth_bandwidth now, and the old one is gone with 2.0.0"
     assert " ".join(capsys.readouterr().err.split()).count(told) == 1
+
+
+@pytest.mark.follows("name_members")
+def test_a_playbook_for_the_members_of_a_registry_fails_where_the_inventory_has_none():
+    told = refusal(args={"members": []})
+    assert told["error_code"] == "InvalidInput" and registry_hints.name_members() in told["msg"]
+    assert "failed" not in refusal(args={"members": ["kvm1"]})
 
 
 SWITCHES = [name for name, rule in variables.CHECKED.items() if isinstance(rule, variables.Switch)]

@@ -63,6 +63,17 @@ def test_a_kvm_host_that_inherits_a_flavor_is_not_suggested_as_an_instance():
     assert refused.value.hint == "Known: a"
 
 
+@pytest.mark.follows("select_with_pattern")
+def test_a_list_of_names_that_is_text_is_told_to_be_a_pattern():
+    result = run("locate_instances", {"method": "delete"}, berth_instances="[a, web-1]")
+    assert result["error"]["hint"] == fleet_hints.select_with_pattern()
+    for given in ("a:web-1", ["a", "web-1"]):
+        told = run(
+            "locate_instances", {"method": "delete"}, names=["web-1"], instances={"web-1": VM}, berth_instances=given
+        )
+        assert "selects no instance" not in told.get("msg", "")
+
+
 @pytest.mark.follows("select_in_one_place")
 @pytest.mark.parametrize("action, args", ACTIONS)
 def test_a_limit_that_leaves_nothing_of_the_names_is_told_and_without_it_they_are_found(action, args):

@@ -512,6 +512,24 @@ def test_a_byte_that_changed_anywhere_in_the_chain_is_found_before_a_disk_is_tou
     assert [bool(faults) for faults in listed(web, to, deep=True).values()] == [damaged == 0, True]
 
 
+@pytest.mark.follows("name_backup_directory")
+def test_a_backup_without_a_directory_says_how_to_name_one(web, to):
+    with pytest.raises(InvalidInput) as refused:
+        act(web, "made", None)
+    assert refused.value.hint == backup_hints.name_backup_directory()
+    act(web, "made", to)
+
+
+@pytest.mark.follows("name_backed_up")
+def test_who_asks_for_the_backups_of_an_unknown_name_is_told_whose_there_are(web, other, to):
+    back_up(web, to)
+    back_up(other, to)
+    with pytest.raises(BackupNotFound) as refused:
+        restore(web, to, of="db9")
+    assert refused.value.hint == "It has backups of web1, web2"
+    restore(web, to, of="web1")
+
+
 def test_a_backup_that_is_not_there_is_not_found(web, to):
     for more in ({}, {"backup": "20200101T000000Z"}, {"of": "db9"}):
         with pytest.raises(BackupNotFound):

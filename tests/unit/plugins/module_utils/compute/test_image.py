@@ -29,7 +29,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     ImageUrlDead,
     StateUnsafe,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_settings import HostSettings
 
 CONTENT = b"\x55\xaa" * (1 << 16)
@@ -235,6 +235,17 @@ def test_by_default_no_file_of_the_host_is_an_image_until_its_directory_is_named
         ensure(pool, described(source), 0, image_directories=())
     assert caught.value.hint == input_hints.image_directory()
     assert ensure(pool, described(source), 0, image_directories=(os.path.dirname(source),))["fetched"]
+
+
+@pytest.mark.follows("put_image")
+def test_an_image_whose_path_this_host_does_not_have_is_taken_once_it_is_there(pool, source):
+    wanted = described(source)
+    os.rename(source, source + ".away")
+    with pytest.raises(ImageUnavailable) as caught:
+        ensure(pool, wanted, 0)
+    assert caught.value.hint == disk_hints.put_image()
+    os.rename(source + ".away", source)
+    assert ensure(pool, wanted, 0)["fetched"]
 
 
 @pytest.mark.parametrize("kind", ["fifo", "directory"])

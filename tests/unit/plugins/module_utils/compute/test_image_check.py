@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import image_check
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import ImageInvalid
+from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints
 
 GIB = 1 << 30
 CLUSTER_BITS = 16
@@ -135,6 +136,15 @@ DISGUISED = {
 def test_a_raw_image_with_another_formats_header_is_refused(tmp_path, content):
     with pytest.raises(ImageInvalid, match="declared as raw"):
         judge(tmp_path, content, "raw")
+
+
+@pytest.mark.follows("right_format")
+def test_an_image_of_the_other_format_says_which_to_declare_and_is_taken_then(tmp_path):
+    for content, declared, right in ((qcow2(), "raw", "qcow2"), (b"<html>".ljust(512), "qcow2", "raw")):
+        with pytest.raises(ImageInvalid) as refused:
+            judge(tmp_path, content, declared)
+        assert refused.value.hint == disk_hints.right_format(right)
+        assert judge(tmp_path, content, right)["format"] == right
 
 
 def test_a_polyglot_is_refused(tmp_path):
