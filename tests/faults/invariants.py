@@ -13,7 +13,7 @@ import threading
 PAUSE = 0.1  # seconds between two looks
 OWNERS = ("OWN", "OUT")  # whose disks are, or just were, the instance
 DELETED = ("deleting", "erasing")  # has to have no disk any more
-PARTS = (".tmp", "incoming", "seed.iso", "moving-", "/owner")  # what is no complete disk
+PARTS = (".tmp", "incoming", "seed.iso", "moving-", "/owner", "/attached.json")  # what is no complete disk
 
 
 class Violation(AssertionError):

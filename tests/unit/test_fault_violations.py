@@ -26,7 +26,7 @@ from hosts import View  # noqa: E402
 UUID = "c26570c3-6efe-583a-9532-38a5d1328ce3"
 
 
-def view(role=None, state=None, files=("root.qcow2", "seed.iso", "owner"), up=True, **more):
+def view(role=None, state=None, files=("root.qcow2", "seed.iso", "owner", "attached.json"), up=True, **more):
     record = {"role": role, "generation": [1, 3], "resources": {"memory_mb": 128}, **more}
     return View(
         up=up,
@@ -49,7 +49,12 @@ def view(role=None, state=None, files=("root.qcow2", "seed.iso", "owner"), up=Tr
         ("claims_hold", view(None, "paused"), view(), "I2"),
         ("a_disk_is_there", view("OUT"), view("IN", files=["root.qcow2.incoming-1"]), None),
         ("a_disk_is_there", view("OUT", files=[], up=False), view("IN", files=[]), None),
-        ("a_disk_is_there", view("OWN", files=["seed.iso", "owner", "root.qcow2.tmp"]), view("IN"), "I3"),
+        (
+            "a_disk_is_there",
+            view("OWN", files=["seed.iso", "owner", "attached.json", "root.qcow2.tmp"]),
+            view("IN"),
+            "I3",
+        ),
         ("a_disk_is_there", view("OUT", files=[]), view("OWN", files=["root.qcow2.incoming-1"]), "I3"),
         ("a_disk_is_there", view(files=[]), view(files=[]), None),
         ("a_disk_is_there", view("OWN", files=[], phase="deleting"), view(files=[]), None),

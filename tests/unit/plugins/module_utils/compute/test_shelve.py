@@ -167,7 +167,11 @@ def test_a_shelved_instance_has_neither_guest_nor_disks_nor_room_and_unshelve_br
     assert either.good("shelve").changed and either.case.state() == SHELVED
     (backup,) = backups(either)
     assert either.case.record.spec["shelved"] == {"backup": backup, "to": either.to, "host": either.host}
-    assert either.case.domain is None and either.case.record.resources == {} and either.files() == ["owner", "seed.iso"]
+    assert (
+        either.case.domain is None
+        and either.case.record.resources == {}
+        and either.files() == ["attached.json", "owner", "seed.iso"]
+    )
     assert not gate.is_permitted(either.case.uuid, either.case.host.run_dir)
     assert either.good("unshelve").changed and either.case.state() == ON and has_its_disks(either)
     assert either.files() == files and "shelved" not in either.case.record.spec and backups(either) == [backup]
@@ -191,7 +195,7 @@ def test_check_mode_changes_nothing_and_says_what_would_be(web):
     web.good("shelve")
     before = web.case.record
     assert not web.good("shelve", dry=True).changed and web.good("unshelve", dry=True).changed
-    assert web.case.record == before and web.files() == ["owner", "seed.iso"]
+    assert web.case.record == before and web.files() == ["attached.json", "owner", "seed.iso"]
 
 
 def test_a_place_for_backups_that_is_not_there_is_found_while_the_guest_still_runs(web):
@@ -211,7 +215,7 @@ def test_a_shelve_that_is_killed_at_any_step_of_the_host_loses_nothing_and_the_n
         web.run("shelve", killed_at=step)
     assert is_safe(web)
     web.good("shelve")
-    assert web.case.state() == SHELVED and is_safe(web) and web.files() == ["owner", "seed.iso"]
+    assert web.case.state() == SHELVED and is_safe(web) and web.files() == ["attached.json", "owner", "seed.iso"]
 
 
 OF_WAY_BACK = (
@@ -244,7 +248,11 @@ def test_a_shelve_after_an_unshelve_that_was_killed_gives_the_room_back_and_keep
         web.run("unshelve", killed_at=step)
     assert web.case.record.resources
     assert web.good("shelve").changed and web.case.state() == SHELVED and web.case.record.resources == {}
-    assert web.case.record.spec["shelved"] == shelved and web.files() == ["owner", "seed.iso"] and is_safe(web)
+    assert (
+        web.case.record.spec["shelved"] == shelved
+        and web.files() == ["attached.json", "owner", "seed.iso"]
+        and is_safe(web)
+    )
 
 
 def answers_of(web, operation):
