@@ -33,7 +33,7 @@ MOST = {
     "instance_backup": 463,
     "instance_copy": 373,
     "instance_info": 291,
-    "migration": 599,
+    "migration": 601,
     "registry_member": 53,
     "rescan": 134,
     "volume": 415,

@@ -10,6 +10,8 @@ from __future__ import annotations
 import shlex
 from typing import Optional, Sequence
 
+NEWER = "the host with the newer record"  # whose name this host does not know
+
 
 def find_the_right_copy(name: str, hosts: Sequence[str]) -> str:
     """Two hosts say that they own the instance."""

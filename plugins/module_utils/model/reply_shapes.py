@@ -447,8 +447,10 @@ def _whole_view(held: Document) -> Document:
     own, move = held["uuid"], held["migration"] or {}
     for where, spec in ("spec", held["spec"]), ("new_spec", move.get("new_spec")), ("old_spec", move.get("old_spec")):
         uuids = {spec.get("uuid"), *(spec.get("instance_uuids") or ())} if spec else {own}
-        if spec and (spec["name"], spec["project_id"], uuids) != (held["name"], held["project_id"], {own}):
-            raise Fault(spec["name"], "the instance's own name, project and uuid", "name", where)
+        if uuids != {own}:
+            raise Fault(own, "the uuid of each of its requests", "uuid")
+        if spec and (spec["name"], spec["project_id"]) != (held["name"], held["project_id"]):
+            raise Fault(spec["name"], "the instance's own name and project", "name", where)
     if held["op"] != move.get("id") or (held["role"] in ("IN", "OUT") and not move):
         raise Fault(held["op"], "the operation of the move that the record is in", "op")
     return held

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
 
 ROOT = good.HERE.parents[2]
+OF_LOST = {"uuid": good.spec("new-1")["uuid"], "owner": "33333333-3c6e-5d59-9d0b-3a1c9d7f1e2a"}  # what hosts see of it
 # A setting that users make, in the inventory and with -e; a host must not, and these must go on to count.
 SETTINGS = {
     "berth_host_certificate_days": 99,
@@ -53,7 +54,7 @@ def replies(host):
     held = {kind: {"request": request(), "certificate": "", "authority": ""} for kind in ("libvirt", "qemu")}
     return {
         **made,
-        "host_facts": {**facts, "moves": at_rest, "notes": {}, "digests": digests()},
+        "host_facts": {**facts, "moves": at_rest, "notes": {}, "digests": digests(), "attached": [OF_LOST]},
         "rescan": scan,
         "migration": {**moving(host), "moves": {move["uuid"]: move for move in moves}},
         "host_certificates": {**made["host_certificates"], "held": held},

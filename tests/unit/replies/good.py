@@ -181,7 +181,7 @@ def rescan(host):
             "generation": list(record.generation), "token": record.token, "power_state": record.power_state, "group": "web",
             **{part: record.resources[part] for part in ("vcpus", "pcpus", "memory_mb")},
             "nics": nics.taken(record.spec["networks"]),
-            "lets_in": {record.uuid: ["address 192.0.2.11 on bridge br0"]},
+            "lets_in": {record.uuid: ["address 192.0.2.11 on bridge br0"]}, **({} if record.name in claimed else {"own_name": record.name}),
         }
         for record in records
     ]  # fmt: skip

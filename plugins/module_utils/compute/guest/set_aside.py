@@ -188,7 +188,7 @@ def check_outdated(instance, new_owner):
         return record
     raise CopyNotOutdated(
         "the copy of %s on %s was kept with all that it has: %s" % (record.name, name, why),
-        hint=copy_hints.find_the_right_copy(record.name, [name, "the host with the newer record"]),
+        hint=copy_hints.find_the_right_copy(record.name, [name, copy_hints.NEWER]),
         instance=record.name,
         host=name,
     )
