@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     groups,
     outcome_of_create,
+    own_uuids,
     quotas,
     what_to_create,
 )
@@ -21,6 +22,11 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.locate import locate
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
+
+
+@pytest.fixture(autouse=True)
+def uuids_are_names(monkeypatch):
+    monkeypatch.setattr(own_uuids, "instance_uuid", lambda _project, name: name)
 
 
 def record(uuid, role="OWN", group=None, project="default", vcpus=1, memory_mb=512, **more):
