@@ -16,14 +16,14 @@ from ..module_utils.conductor.closing_table import error_of, text_of
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures import backup_host, update
 from ..module_utils.conductor.procedures.backup import back_up
-from ..module_utils.conductor.procedures.copies import keep_one, recover, recover_record
+from ..module_utils.conductor.procedures.copies import counts_at, keep_one, recover, recover_record
 from ..module_utils.conductor.procedures.delete import Moving, and_forget, delete
 from ..module_utils.conductor.procedures.operate import Done, adopt, look, operate, rename
 from ..module_utils.conductor.procedures.rebuild import rebuild, rescue
 from ..module_utils.conductor.procedures.shelve import shelve, unshelve
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
 from ..module_utils.conductor.registry.embedded import Embedded
-from ..module_utils.conductor.registry.engine import Known, RemovesOnEngine
+from ..module_utils.conductor.registry.engine import Known, RemovesOnEngine, chosen
 from ..module_utils.model import copy_hints, made_images
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import ADOPTED, IDENTITY, project_of
@@ -46,6 +46,7 @@ from ..plugin_utils.together import own_part
 from ..plugin_utils.whose_variables import Catalogs
 
 MINUTES = "berth_backup_minutes"
+CHOICES = ("keep_one", "recover_record")  # of the copy, or the record, that counts
 CARRIED_OUT = {"operation": None, "names": [], "found": [], "moving": [], "instances": {}, "errors": {}}
 
 
@@ -94,6 +95,8 @@ class ActionModule(LocateInstances, MovesInstances):
         moving = MovesToDelete(self, located, hosts, task_vars)
         registry = registry_access.of_run(self, task_vars, hosts)
         procedure = self._procedure(operation, located, moving, hosts, task_vars)
+        if registry and operation in CHOICES:
+            procedure = chosen(procedure, counts_at(_tasks(located)))
         done, said = carry_out(self, task_vars, procedure, look, Legs().hear, registry)
         done, walked = done if operation == "delete" else (done, {})
         moves, walks = moving.moves, moving.told(walked)

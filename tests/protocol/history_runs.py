@@ -336,14 +336,19 @@ class Run(history_snapshots.Snapshots, history_found.Found):
         for name in tasks if chosen else ():
             if tasks[name]["hosts"]:
                 self.world.continues_with(name, chosen)
-        yield from self._carry_out(copies.recover_record(tasks, {}, dry=False))
+        yield from self._choose(copies.recover_record(tasks, {}, dry=False), tasks)
 
     # copies
 
     def keep_one(self):
         tasks = yield from self._found("keep_one")
         look = functools.partial(self._found, "keep_one")
-        yield from self._carry_out(copies.keep_one(tasks, {}, dry=False), look)
+        yield from self._choose(copies.keep_one(tasks, {}, dry=False), tasks, look)
+
+    def _choose(self, procedure, tasks, look=None):
+        """The registry hears of it, as from the action."""
+        told = engine.chosen(procedure, copies.counts_at(tasks)) if self.world.engine else procedure
+        yield from self._carry_out(told, look)
 
     # hosts
 

@@ -68,6 +68,12 @@ def _ask(
         yield from asked(done, COPY, arguments, at, check)
 
 
+def counts_at(tasks: Tasks) -> Dict[str, str]:
+    """Instance uuid -> the host whose copy or record counts after keep_one or recover_record."""
+    hosts = {task["uuid"]: task.get("stays") or [None, *task["hosts"]][-1] for task in tasks.values()}
+    return {uuid: host for uuid, host in hosts.items() if host}
+
+
 def recover(tasks: Tasks, given: Mapping[str, Document], dry: bool) -> Procedure[Dict[str, Done]]:
     """Start what should run. A host that is back first hears who owns what others have taken over from it, then forgets its copies.
     ``dry``: in check mode."""

@@ -13,11 +13,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple, TypeVar
 
 from ...model import hints
 from ...model.address_clash import AddressTaken
 from ...model.errors import BerthError, InstanceExists
+from ...model.lifecycle import OWN
 from ...model.messages import ClaimResult, Document, Note
 from ...model.quota import Amounts
 from .. import addressing, groups
@@ -44,6 +45,7 @@ from .transactions import Draft, RegistryBusy, check_open, read_keys, transacted
 
 NAME = "the registry"  # in place of a host that remembers, in what people read
 PLACED_AGAIN = 30
+Result = TypeVar("Result")
 HELD = ("InstanceExists", "InstanceBusy")  # codes of a host
 
 
@@ -288,7 +290,10 @@ class OnEngine:
             generation = (instance.get("result") or {}).get("generation")
             if instance["state"] == ACTIVE and generation:
                 try:
-                    yield from transacted(functools.partial(_owned, instance=instance, epoch=generation[0]))
+                    uuid, host_uuid = instance["uuid"], instance["host_uuid"]
+                    yield from transacted(
+                        functools.partial(_owned, uuid=uuid, host_uuid=host_uuid, epoch=generation[0])
+                    )
                 except (RegistryUnknown, RegistryBusy):
                     continue
 
@@ -335,6 +340,22 @@ class RemovesOnEngine:
             yield from removed_from(draft, uuid, entry, max(after[0], entry["epoch"]), built=True)
 
 
+def chosen(choice: Procedure[Result], at: Mapping[str, str]) -> Procedure[Result]:
+    """A person has chosen the copy, or the record, that counts: carry that out, and have the registry hear it from its host.
+    ``at``: instance uuid -> that host."""
+    result = yield from choice
+    scans = yield Ask("rescan", {host: {} for host in sorted(set(at.values()))})
+    for host, scan in scans.items():
+        for record in scan.get("instances") or ():
+            if record["role"] == OWN and at.get(record["uuid"]) == host:
+                owned = functools.partial(
+                    _owned, uuid=record["uuid"], host_uuid=scan["host_uuid"], epoch=record["generation"][0]
+                )
+                with contextlib.suppress(RegistryUnknown, RegistryBusy):  # the same again, or an audit, tells it
+                    yield from transacted(owned)
+    return result
+
+
 def _final_if_held(result: Optional[ClaimResult]) -> Optional[ClaimResult]:
     """A host that has something of the instance already: what, a later run asks it. No other one is tried."""
     error = result.get("error") if result else None
@@ -363,10 +384,10 @@ def _own_intent(draft: Draft, plan: Plan, instance: Instance) -> Procedure[Optio
     return next(own, None)
 
 
-def _owned(draft: Draft, instance: Instance, epoch: int) -> Procedure[None]:
+def _owned(draft: Draft, uuid: str, host_uuid: str, epoch: int) -> Procedure[None]:
     """Where the registry has an intent for this host, or the record there is later than what it knows, as after a person has
     chosen the copy there. Of any other difference an audit decides."""
-    key, host_uuid = keys.instance(instance["uuid"]), instance["host_uuid"]
+    key = keys.instance(uuid)
     yield from draft.read(key)
     entry = draft.get(key)
     if not entry:
@@ -374,7 +395,7 @@ def _owned(draft: Draft, instance: Instance, epoch: int) -> Procedure[None]:
     intended = [each["host"] for each in entry["pending"] if each["kind"] == keys.CREATE] == [host_uuid]
     if intended or epoch > entry["epoch"]:
         now = {**entry, "owner": host_uuid, "epoch": max(epoch, entry["epoch"]), "pending": []}
-        yield from holdings.follow(draft, instance["uuid"], entry, now)
+        yield from holdings.follow(draft, uuid, entry, now)
 
 
 def give_up(entry: Document, lost: Iterable[str]) -> None:

@@ -20,7 +20,18 @@ AT_THE_HOST = (
     "rescue", "restore", "resume", "revert_snapshot", "snapshot", "snapshots", "start", "stop", "suspend", "unlock", "unpause",
     "unrescue",
 )  # fmt: skip
-LOOKS = ("ask_fleet", "doctor", "events", "keep_one", "plan_fleet", "report", "show", "show_fleet", "show_volume")
+LOOKS = (
+    "ask_fleet",
+    "doctor",
+    "events",
+    "keep_one",
+    "plan_fleet",
+    "recover_record",
+    "report",
+    "show",
+    "show_fleet",
+    "show_volume",
+)
 
 
 class NotOverRegistry(BerthError):

@@ -301,9 +301,32 @@ def test_without_the_registry_an_old_copy_is_not_started_beside_a_host_that_may_
     assert ((lost, "instance") in created.modules()) == (operation != "recover")
 
 
-def view_of(flavor=TINY, **more):
+@pytest.mark.parametrize("stays", ["first", "second"])
+def test_the_registry_hears_which_of_two_copies_stays(created, stays):
+    (first,) = created.has
+    second = next(name for name in NAMES if name != first)
+    off = {**created.has[first][0], "vm_state": "stopped", "power_state": "shutdown"}
+    created.has.update({first: [off], second: [{**off, "generation": [2, 4]}]})
+    stays = {"first": first, "second": second}[stays]
+    reply = created.reply
+
+    def answer(name, module, given):
+        if module == "instance_copy":
+            copy = {**created.has[name][0], "generation": [3, 0]}
+            created.has[name] = [] if given["state"] == "set_aside" else [copy]
+            return {"changed": True}
+        if module == "rescan":
+            return {"changed": False, "host_uuid": of_host(name), "instances": created.has.get(name, [])}
+        return reply(name, module, given)
+
+    created.reply = answer
+    created.operate("keep_one", berth_keep_on=stays)
+    assert (created.entry()["owner"], created.entry()["epoch"]) == (of_host(stays), 3)
+
+
+def view_of(flavor=None, **more):
     """What a host says of its record of web, which is at rest."""
-    spec = {"uuid": WEB, "name": "web", "project_id": "default", "flavor": flavor, "networks": [], "group": None, "pool": None,
+    spec = {"uuid": WEB, "name": "web", "project_id": "default", "flavor": flavor or TINY, "networks": [], "group": None, "pool": None,
             "image": {"name": "guest", "id": "guest", "min_disk": 0, "min_ram": 0, "properties": {}}}  # fmt: skip
     return {"uuid": WEB, "name": "web", "project_id": "default", "role": "OWN", "phase": "active", "op": None, "attempt": 0,
             "generation": [1, 4], "spec": spec, "vm_state": "active", "task_state": None,

@@ -47,12 +47,12 @@ MOVING = {
 }
 
 
-def at_rest(epoch=1, flavor=OLD):
+def at_rest(epoch=1, flavor=None):
     view = {"uuid": WEB, "role": "OWN", "phase": "active", "generation": [epoch, 4], "op": None, "migration": None}
-    return {**view, "spec": {"project_id": "p", "flavor": flavor}}
+    return {**view, "spec": {"project_id": "p", "flavor": flavor or OLD}}
 
 
-def moving(role, phase, epoch, flavor=OLD):
+def moving(role, phase, epoch, flavor=None):
     return {**at_rest(epoch, flavor), "role": role, "phase": phase, "op": "op-kvm2", "migration": MOVING}
 
 
