@@ -177,6 +177,9 @@ class ActionModule(LocateInstances, MovesInstances):
             return shelve(tasks, given, run)
         if operation == "unshelve":
             return unshelve(tasks, run)
+        shelved = [name for name in tasks if tasks[name].get("shelved")]
+        say(*("%s is shelved: its disks are in a backup already" % name for name in shelved))
+        tasks = {name: task for name, task in tasks.items() if name not in shelved}
         minutes = self.own_variables(task_vars, [MINUTES]).get(MINUTES) if operation == "backup" else None
         if minutes:
             return back_up(tasks, given, run, int(minutes), time.monotonic)

@@ -10,6 +10,7 @@ from typing import Any, Dict, Optional, Sequence
 
 from ..model.errors import InvalidInput
 from ..model.messages import Document
+from ..model.vm_states import SHELVED
 from . import arrived, given_away, keep_one, older_copy
 from .errors import KvmHostNotFound
 from .fleet import Fleet
@@ -103,7 +104,14 @@ def _leave(operation: str, fleet: Fleet, name: str, uuid: str, said: Said) -> Di
     return _at_rest(operation, fleet, name, uuid, said)
 
 
+def _back_up(operation: str, fleet: Fleet, name: str, uuid: str, said: Said) -> Dict[str, Any]:
+    """``shelved``: its disks are in a backup, and it has no others."""
+    shelved = any(place["vm_state"] == SHELVED for place in fleet.places.get(uuid, ()))
+    return {**_at_rest(operation, fleet, name, uuid, said), "shelved": shelved}
+
+
 OWN = {
+    "backup": _back_up,
     "leave": _leave,
     "keep_one": _keep_one,
     "recover": _recover,

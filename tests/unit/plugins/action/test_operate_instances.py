@@ -195,6 +195,18 @@ def test_a_listing_passes_over_an_instance_that_is_on_no_host(operate, operation
     assert [line["why"] for line in done["web1"]["outcomes"]] == ["is shown above", "is on no host"]
 
 
+def test_a_backup_passes_over_an_instance_that_is_shelved_and_says_so(operate, capsys):
+    hosts = Hosts()
+    here = {"uuid": "u", "hosts": ["h1"], "shelved": False}
+    asleep = {"uuid": "v", "hosts": ["h1"], "shelved": True}
+    done = operate(
+        "backup", hosts, dict.fromkeys(NAMES, {"berth_backup_to": "/b"}), instances={"web1": here, "web2": asleep}
+    )
+    assert {given["uuid"] for _host, _module, given, _check in hosts.asked} == {"u"}
+    assert "error" not in done["web2"] and not done["web2"].get("changed")
+    assert "web2 is shelved: its disks are in a backup already" in capsys.readouterr().out
+
+
 @pytest.mark.follows("remove_set_aside")
 def test_of_two_copies_the_one_that_is_stopped_has_the_time_that_its_variable_says(operate, capsys):
     copy = {"uuid": "u", "paths": ["/p/u-1.5"], "nics": []}

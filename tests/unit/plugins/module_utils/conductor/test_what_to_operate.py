@@ -1,0 +1,30 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an operation needs to know of an instance beside its host."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.what_to_operate import Said, where
+
+
+@pytest.mark.parametrize("state, shelved", [("stopped", False), ("shelved_offloaded", True)])
+def test_a_backup_knows_whether_the_disks_of_the_instance_are_in_one_already(state, shelved):
+    record = {
+        "uuid": "u",
+        "name": "web1",
+        "role": "OWN",
+        "phase": "active",
+        "generation": [1, 0],
+        "project_id": "default",
+    }
+    document = {
+        "uuid": "id-h1",
+        "instances": [{**record, "vm_state": state, "power_state": "shutdown", "foreign": False}],
+    }
+    fleet = read_fleet({"h1": {"document": document}}, dict)
+    found = where("backup", fleet, "web1", "u", Said("run"))
+    assert (found["hosts"], found["shelved"]) == (["h1"], shelved)
