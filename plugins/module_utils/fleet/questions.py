@@ -110,7 +110,8 @@ def survive(fleet: Fleet, failures: int, effort: float = 5.0, away: Sequence[str
     """Whether the instances of any ``failures`` hosts that fail at once, and those of the hosts ``away``, find a place on the
     others, which keep theirs."""
     empty = Empty(fleet)
-    for more in itertools.combinations(sorted(set(fleet.documents) - set(away)), failures):
+    left = sorted(set(fleet.documents) - set(away))
+    for more in itertools.combinations(left, min(failures, len(left))):
         gone = (*away, *more)
         lost = _of(fleet, gone)
         if lost:

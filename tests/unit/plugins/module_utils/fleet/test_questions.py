@@ -75,6 +75,12 @@ def test_survival_without_a_host_counts_its_instances_among_those_that_need_a_pl
     assert questions.survive(found, 1, away=["c"]).hosts
 
 
+def test_no_instance_survives_where_no_host_is_left():
+    found = fleet({"a": 4, "b": 4}, [instance("web", "a", 2)])
+    assert questions.survive(found, 1, away=["a", "b"]).names == ["web"]
+    assert questions.survive(found, 3).names == ["web"]
+
+
 def held(*entries, instances=None):
     here = instances or [instance("web1", "a"), instance("web2", "c"), instance("db", "b", 2)]
     read = assertions.read([{"name": "it", **each} for each in entries], "file")
