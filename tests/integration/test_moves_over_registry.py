@@ -83,6 +83,19 @@ def test_a_guest_moves_live_and_a_dead_run_is_taken_over(fleet, registry):
     assert entry(registry, fleet.lab) == (third, [], cores) and records(fleet.lab) == [(third, "web1", "OWN")]
 
 
+def test_a_drained_host_is_empty_and_gets_its_guest_back(fleet, registry):
+    home, _pending, cores = entry(registry, fleet.lab)
+    fleet("drain", berth_kvm_host=home, **LARGER)
+    away, pending, _cores = entry(registry, fleet.lab)
+    assert away != home and pending == []
+    fleet("create", berth_name="web2", **vm())
+    assert homes(fleet.lab)["web2"] != home
+    fleet("delete", berth_name="web2", **vm())
+    fleet("return", berth_kvm_host=home, **LARGER)
+    assert entry(registry, fleet.lab) == (home, [], cores) and records(fleet.lab) == [(home, "web1", "OWN")]
+    assert "differs" not in fleet("audit").output
+
+
 def test_without_the_registry_no_move_begins(fleet, registry):
     before = records(fleet.lab)
     registry.members.kill()

@@ -217,7 +217,8 @@ class Machine(volume_fleet_case.Site):
         instance = Instance(self.host, spec["uuid"], timeout=1)
         instance.clone = clone.build
         changed = power.present(instance, wanted, False)
-        return {"changed": changed, "instance": {"generation": list(self.host.store.read(spec["uuid"]).generation)}}
+        record = self.host.store.read(spec["uuid"])  # another run may have deleted it since
+        return {"changed": changed, "instance": {"generation": list(record.generation)} if record else {}}
 
     def instance(self, uuid, state, **given):
         params = {"name": None, "project_id": None, "flavor": None,
@@ -230,7 +231,7 @@ class Machine(volume_fleet_case.Site):
                   "parts": [], "targets": [], "key": None, "image": None, "discards": None, "deep": False, **given}  # fmt: skip
         return backup_acts.outcome_of(Instance(self.host, uuid, timeout=1), {"state": state, **params}, False)
 
-    def instance_copy(self, uuid, state, above=None, check=False):
+    def instance_copy(self, uuid, state, above=None, check=False, new_owner=None):
         instance = Instance(self.host, uuid, timeout=1)
         if state == "listed":
             return {"changed": False, "instance_copy": {"nics": set_aside.addresses(instance)}}
@@ -241,6 +242,7 @@ class Machine(volume_fleet_case.Site):
             "brought_back": lambda: set_aside.bring_back(instance, above, 1),
             "set_aside": lambda: bool(set_aside.set_aside(instance, 1)),
             "removed": lambda: bool(set_aside.remove(instance)),
+            "forgotten": lambda: bool(set_aside.remove_outdated(instance, new_owner)),
         }
         return {"changed": acts[state]()}
 

@@ -45,6 +45,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry impor
     scope,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.transactions import RegistryClosed
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_document
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceNotFound
@@ -270,7 +271,7 @@ class Run(history_snapshots.Snapshots, history_found.Found):
         if self.world.engine and scope.asks_where(operation):
             try:
                 known, live = yield from self.read_engine()
-            except RegistryUnknown as error:
+            except (RegistryUnknown, RegistryClosed) as error:
                 for name in names or self.names:
                     self.refused(name, error)
                 self.seen, self.removes = self._fleet_of({}), Embedded()
@@ -328,7 +329,8 @@ class Run(history_snapshots.Snapshots, history_found.Found):
         yield from self.operate("reboot", reboot=self.options.get("berth_reboot") or self.dice.choice(["hard", "soft"]))
 
     def recover(self):
-        yield from self.operate("recover")
+        tasks = yield from self._found("recover")
+        yield from self._carry_out(copies.recover(tasks, {}, dry=False))
 
     def recover_record(self):
         chosen = self.options.get("berth_recover_on")

@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is done over a registry in an engine, and of which hosts a run asks what they have: an operation at its host asks the
-hosts of its instances, which the registry knows; what only looks, or ends a doubt of which copy is right, asks all. What is in
-no list here is refused: it would change what several hosts have without the registry."""
+hosts of its instances, which the registry knows; what plans, only looks, or ends a doubt of which copy is right, asks all. What
+is in no list here is refused: it would change what several hosts have without the registry."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ AT_THE_HOST = (
     "rescue", "restore", "resume", "revert_snapshot", "snapshot", "snapshots", "start", "stop", "suspend", "unlock", "unpause",
     "unrescue",
 )  # fmt: skip
+PLANS = (
+    "apply_plan",
+    "maintain_host",
+    "plan_maintenance",
+    "rolling_reboot",
+)  # what they move, they move as one of MOVES
 LOOKS = (
     "ask_fleet",
     "doctor",
@@ -40,7 +46,7 @@ class NotOverRegistry(BerthError):
 
 def check(operation: str) -> None:
     """Raise NotOverRegistry for what no list has."""
-    if operation not in (*CREATES, *MOVES, *ENDS, *AT_THE_HOST, *LOOKS):
+    if operation not in (*CREATES, *MOVES, *ENDS, *AT_THE_HOST, *PLANS, *LOOKS):
         raise NotOverRegistry(
             "%s is not done over a registry yet, and the fleet of this run belongs to one" % operation,
             hint=registry_hints.go_back_to_hosts(),

@@ -402,6 +402,14 @@ def test_a_host_that_a_move_names_is_asked_although_the_registry_does_not_know_o
     assert created.modules() == [(source, "host_facts"), (other, "host_facts")]
 
 
+@pytest.mark.parametrize(
+    "decision", ["apply_plan", "maintain_host", "plan_maintenance", "plan_fleet", "rolling_reboot"]
+)
+def test_what_plans_for_whole_hosts_asks_all_of_them(created, decision):
+    _it, read = created.read(decision)
+    assert not read.get("failed") and sorted(created.modules()) == [(name, "host_facts") for name in sorted(NAMES)]
+
+
 @pytest.mark.follows("go_back_to_hosts")
 @pytest.mark.parametrize("operation", ["update", "adopt", "clone", "take_over", "fence_host", "remove_host"])
 def test_what_is_not_done_over_a_registry_is_refused_before_any_host_is_asked(created, monkeypatch, operation):
