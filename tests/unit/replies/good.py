@@ -141,7 +141,7 @@ def host_facts(host):
         "changed": False, "ansible_facts": {"berth_host": document(host)}, "moves": views, "notes": notes(about),
         "digests": {"0b": "1c6ee4b0a2a4f3c0e5d59d0b3a1c9d7f", "plans": "some"}, "heard_of": [about],
         "members": {uuid: {"name": name, "changes": 1} for name, uuid in UUIDS.items()},
-        "attached": [{"uuid": about, "owner": UUIDS["h3"], "nics": ["mac 52:54:00:00:00:11"], "volumes": [DB_VOLUME]}],
+        "attached": [{"uuid": about, "owner": UUIDS["h3"], "nics": ["mac 52:54:00:00:00:11"], "volumes": [dict(DB_VOLUME)]}],
         "addresses": where, "awaited": [about], "checkup": {"clock": 1800000000.5, "findings": [dict(FOUND)], "notes": notes(about)},
     }  # fmt: skip
 

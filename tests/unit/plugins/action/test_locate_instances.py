@@ -238,7 +238,7 @@ def test_a_locked_instance_is_recovered_and_otherwise_left_alone(locate):
 
 
 @pytest.mark.follows("find_the_right_copy")
-@pytest.mark.parametrize("method", ["start", "stop", "delete", "recover"])
+@pytest.mark.parametrize("method", ["start", "stop", "delete"])
 def test_an_instance_with_two_owners_is_left_alone_until_one_was_chosen(locate, method):
     copies = {"h1": [held(power_state="shutdown")], "h2": [held(generation=[2, 7])]}
     refused = locate(method, {}, **copies)
@@ -246,6 +246,12 @@ def test_an_instance_with_two_owners_is_left_alone_until_one_was_chosen(locate, 
     chosen = locate("keep_one", {"berth_keep_on": "h2"}, **copies)["instances"]["web1"]
     after = {"h1": [], "h2": [held(generation=[chosen["above"][0] + 1, 0])]}
     assert locate(method, {}, **after)["errors"] == {}
+
+
+def test_of_two_owners_a_recovery_asks_only_the_older_one_whether_its_copy_is_outdated(locate):
+    copies = {"h1": [held(power_state="shutdown")], "h2": [held(generation=[2, 7])]}
+    task = locate("recover", {}, **copies)["instances"]["web1"]
+    assert (task["hosts"], task["outdated"], task["stays"]) == (["h1"], ["h1"], "h2")
 
 
 def test_a_lock_on_the_host_is_honoured_by_every_playbook_of_every_controller(locate):

@@ -200,7 +200,7 @@ def test_create_leaves_it_rescued_and_starts_it_so(web):
     assert web.act("unrescued") and left_as_found({"result": {"state": "running", "vm_state": "active"}}) is None
 
 
-LEGAL = ("absent", "unrescued", "rescued", "recovered", "locked", "unlocked", "present")
+LEGAL = ("absent", "unrescued", "rescued", "recovered", "locked", "unlocked", "present", "renamed")
 
 
 @pytest.mark.parametrize("state", sorted(set(acts.ACTS) - set(LEGAL) - {"adopted", "left", "recorded"}))

@@ -103,7 +103,7 @@ class Fleet:
         return error
 
     def files(self):
-        return sorted(path.name for path in self.case.root.parent.iterdir() if path.suffix != ".json")
+        return sorted(path.name for path in self.case.root.parent.iterdir())
 
 
 def make_room(host, monkeypatch, memory_mb=1024):
@@ -363,7 +363,7 @@ def test_nothing_else_is_done_with_a_shelved_instance_and_unshelve_makes_it_acti
     web.good("shelve")
     before = web.case.record
     params = {**OF_INSTANCE, "state": state, "disks": [], "volumes": None, "reboot": "soft", "snapshot": "s", "rescue_image": {},
-              "discards": [], "discards_root": None, "only_claim": False, "reason": ""}  # fmt: skip
+              "discards": [], "discards_root": None, "only_claim": False, "reason": "", "new_name": "web9"}  # fmt: skip
     for dry in (True, False):
         with pytest.raises(InstanceInvalidState, match="vm_state shelved_offloaded") as refused:
             acts.act(web.case.instance(), params, dry)

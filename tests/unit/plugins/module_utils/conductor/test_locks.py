@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import locks, what_to_create
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import locks, own_uuids, what_to_create
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceIsLocked
+
+
+@pytest.fixture(autouse=True)
+def uuids_are_names(monkeypatch):
+    monkeypatch.setattr(own_uuids, "instance_uuid", lambda _project, name: name)
 
 
 def _record(uuid, role="OWN", **more):

@@ -17,6 +17,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.pla
     begin,
     to_place,
 )
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
 # h1 and h2 remember nothing, h3 does not say what it does.
 DIGESTS = {"h1": {}, "h2": {}, "h3": None}
@@ -52,7 +53,7 @@ def test_in_check_mode_nobody_is_told(seen):
     assert planned(seen, {}, dry=True)[0] == []
 
 
-OTHER = {**copy.deepcopy(SPEC), "uuid": "8c7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "name": "web2"}
+OTHER = {**copy.deepcopy(SPEC), "uuid": instance_uuid(SPEC["project_id"], "web2"), "name": "web2"}
 
 
 def test_what_is_to_be_claimed_is_told_with_the_claims_and_not_before(seen):
