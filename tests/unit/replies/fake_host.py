@@ -57,7 +57,8 @@ def answer(directory, name, given, check_mode):
     if name == "host_facts":
         if os.path.exists(os.path.join(directory, MET)) or has_looked(directory):
             reply = load(directory, "after.json")
-        asked = {**given, "ansible_facts": True, "notes": given.get("about")}
+        beside = [each for each in reply.get("attached", ()) if each["uuid"] in given.get("about", ())]
+        asked, reply = {**given, "ansible_facts": True, "notes": given.get("about")}, {**reply, "attached": beside}
         return {part: value for part, value in reply.items() if asked.get(part)}
     if name in ("instance", "instance_backup"):
         return of_instance(reply, given)
