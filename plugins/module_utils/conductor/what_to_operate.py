@@ -15,7 +15,7 @@ from . import arrived, given_away, keep_one, older_copy
 from .errors import KvmHostNotFound
 from .fleet import Fleet
 from .gossip import will_own
-from .locate import locate, locate_to_delete, locate_to_run, locate_to_take_back, locate_to_unlock
+from .locate import generation_of, locate, locate_to_delete, locate_to_run, locate_to_take_back, locate_to_unlock
 from .operations import OPERATIONS
 from .recovery import to_recover
 
@@ -53,7 +53,8 @@ def _at_rest(operation: str, fleet: Fleet, name: str, uuid: str, said: Said) -> 
     owner = known.host_uuid if known else None
     if operation == "delete" or not hosts:  # another host may have made since what one of these failed to build
         hosts = fleet.failed_on(uuid) + hosts
-    return {"hosts": hosts, "after": list(noted.latest), "owner": owner, "given_up": given_up}
+    latest = max(noted.latest, generation_of(fleet.places.get(uuid, ())))
+    return {"hosts": hosts, "after": list(latest), "owner": owner, "given_up": given_up}
 
 
 def _recover(_operation: str, fleet: Fleet, name: str, uuid: str, said: Said) -> Dict[str, Any]:

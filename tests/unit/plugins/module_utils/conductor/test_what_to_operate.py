@@ -28,3 +28,21 @@ def test_a_backup_knows_whether_the_disks_of_the_instance_are_in_one_already(sta
     fleet = read_fleet({"h1": {"document": document}}, dict)
     found = where("backup", fleet, "web1", "u", Said("run"))
     assert (found["hosts"], found["shelved"]) == (["h1"], shelved)
+
+
+def test_a_delete_removes_all_up_to_the_record_of_which_nobody_else_has_heard():
+    """As of a run that was killed after the build. Whoever read the host then still shows that record."""
+    record = {
+        "uuid": "u",
+        "name": "web1",
+        "role": "OWN",
+        "phase": "active",
+        "generation": [2, 5],
+        "project_id": "default",
+    }
+    document = {
+        "uuid": "id-h1",
+        "instances": [{**record, "vm_state": "active", "power_state": "running", "foreign": False}],
+    }
+    fleet = read_fleet({"h1": {"document": document}}, dict)
+    assert where("delete", fleet, "web1", "u", Said("run"))["after"] == [2, 5]
