@@ -131,7 +131,9 @@ def test_why_a_host_with_a_damaged_record_gets_no_new_guests_is_taken_from_it_ho
     """Else its facts are refused, and all that it has is unknown with the one record."""
     document = json.loads((Path(__file__).parents[2] / "action" / "host.json").read_text("utf-8"))
     error = RecordInvalid("x" * 600, hint=state_hints.restore_damaged_record(UUID))
-    assert host_document.check(facts.with_damaged(document, {UUID: error}))["service"]["disabled"]
+    told = facts.with_damaged(document, {UUID: error})
+    assert told["num_instances"] == len(told["instances"])
+    assert host_document.check(told)["service"]["disabled"]
 
 
 def test_a_damaged_record_of_a_volume_is_told_and_its_host_goes_on():
