@@ -101,13 +101,13 @@ class ActionModule(ControllerAction):
                 silent[host] = reason_of(reply)
             for instance in reply.get("instances") or ():
                 found.setdefault(instance["uuid"], []).append((host, instance))
-        return found, silent, _live(self, task_vars, hosts) if found else {}
+        return found, silent, _live(self, task_vars, hosts, found) if found else {}
 
 
-def _live(action, task_vars, hosts):
+def _live(action, task_vars, hosts, uuids):
     """uuid -> whether it would move live, or why not; nothing where a fault of the inventory keeps that unknown."""
     try:
-        return moves_live(known_fleet(action, task_vars, hosts))
+        return moves_live(known_fleet(action, task_vars, hosts, only=uuids))
     except BerthError:
         return {}
 

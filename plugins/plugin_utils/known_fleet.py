@@ -6,7 +6,7 @@ may not move. Both come from the planning of moves itself."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional
+from typing import Any, Collection, Dict, Iterable, List, NamedTuple, Optional
 
 from ..module_utils.conductor import maintenance
 from ..module_utils.conductor.closing_table import text_of
@@ -43,21 +43,32 @@ class Known(NamedTuple):
     flavors: Dict[str, Dict[str, Any]]
 
 
-def known_fleet(action: Any, task_vars: Dict[str, Any], hosts: List[str], migrates: str = "auto") -> Known:
-    """``hosts``: the KVM hosts of the run; ``migrates``: cold if what runs is stopped for its move, too."""
+def known_fleet(
+    action: Any,
+    task_vars: Dict[str, Any],
+    hosts: List[str],
+    migrates: str = "auto",
+    only: Optional[Collection[str]] = None,
+) -> Known:
+    """``hosts``: the KVM hosts of the run; ``migrates``: cold if what runs is stopped for its move, too; ``only``: the uuids of the
+    instances, by default all."""
     reported = read_reports(task_vars, hosts)
     inventory = instances_by_uuid(task_vars, hosts)
     known = set(map(str, task_vars["groups"]["all"]))
     moving = maintenance.all_of(reported, inventory, known)
     owned = [each for document in reported.documents.values() for each in maintenance.owned_by(document)]
-    names = maintenance.names_of(owned, inventory, known)
+    called = maintenance.names_of(owned, inventory, known)
+    names = called if only is None else {uuid: called[uuid] for uuid in only if uuid in called}
     catalogs = Catalogs(task_vars, sorted(inventory.values()), hosts, action._loader)
     specs: Dict[str, Any] = {}
     views = views_of(replies(task_vars, "__berth_facts"), reported)
-    planned = _planned(action, task_vars, reported, moving, lost_hosts(catalogs.run), specs, views)
+    plans = sorted({*names.values()} & moving.names.keys())
+    planned = _planned(action, task_vars, plans, reported, moving, lost_hosts(catalogs.run), specs, views)
     instances = {}
     for host, document in reported.documents.items():
         for each in maintenance.owned_by(document):
+            if each["uuid"] not in names:
+                continue
             name = names[each["uuid"]]
             view = views.get(host, {}).get(each["uuid"], {})
             how = "cold" if name in moving.off or migrates == "cold" else "live"
@@ -95,13 +106,14 @@ def _flavors(catalogs: Catalogs, names: Iterable[str]) -> Dict[str, Dict[str, An
 def _planned(
     action: Any,
     task_vars: Dict[str, Any],
+    names: List[str],
     reported: Reported,
     moving: Moving,
     lost: List[str],
     specs: Dict[str, Any],
     views: Views,
 ) -> Planned:
-    """The planning of moves of all instances up to where placement would choose hosts; ``specs`` gets the requests by name."""
+    """The planning of moves of these instances up to where placement would choose hosts; ``specs`` gets the requests by name."""
 
     def choose(instances: Any, _resized: Any) -> None:
         for name, instance in instances.items():
@@ -122,7 +134,7 @@ def _planned(
         lost=lost,
         dry=True,
     )
-    return carry_out(action, task_vars, plan_moves(sorted(moving.names), reported, views, wanted))[0]
+    return carry_out(action, task_vars, plan_moves(names, reported, views, wanted))[0]
 
 
 def _instance(

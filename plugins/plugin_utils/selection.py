@@ -274,8 +274,9 @@ def instances_by_uuid(task_vars: Dict[str, Any], hosts: Collection[str]) -> Dict
     """uuid -> name, of those that the inventory describes or that its plugin found. No host gains by a name of the plugin's:
     the uuid follows from it."""
     found = names_by_uuid(task_vars)
+    others = {*hosts, "localhost", *found.values()}
     for name in described(task_vars, task_vars["groups"]["all"]):
-        if name not in hosts and name != "localhost":
+        if name not in others:
             with contextlib.suppress(BerthError):
                 found.setdefault(uuid_of(name, variables(task_vars, name, IDENTITY)), name)
     return found
