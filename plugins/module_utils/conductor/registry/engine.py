@@ -236,8 +236,8 @@ class OnEngine:
         # an owner there said that it removed it, or is given up as lost
         for left in set(keys.hosts_of(entry)) - {host_uuid}:
             yield from holdings.leave_host(draft, uuid, left, entry["epoch"])
-            give_up(entry, [left] if left in plan["registry"]["lost"] else [])
-        entry["epoch"] = max(entry["epoch"], (instance.get("generation") or [0])[0])
+            keys.give_up(entry, [left] if left in plan["registry"]["lost"] else [])
+        entry["epoch"] = max(entry["epoch"], keys.epoch_of(instance))
         holdings.take(draft, instance, entry, self.quotas, _names(plan))
         intent = {"run": plan["run"], "kind": keys.CREATE, "host": host_uuid, "op": instance["token"], "claimed": False}
         draft.put(key, {**entry, "owner": None, "pending": [intent]})
@@ -336,7 +336,7 @@ class RemovesOnEngine:
         yield from draft.read(key)
         found, entry = draft.found[key], draft.get(key)
         if found and found.revision == self.known.versions.get(uuid) and (keys.hosts_of(entry) or entry["holds"]):
-            give_up(entry, set(keys.hosts_of(entry)).intersection(self.known.lost(self.lost)))
+            keys.give_up(entry, set(keys.hosts_of(entry)).intersection(self.known.lost(self.lost)))
             yield from removed_from(draft, uuid, entry, max(after[0], entry["epoch"]), built=True)
 
 
@@ -396,11 +396,6 @@ def _owned(draft: Draft, uuid: str, host_uuid: str, epoch: int) -> Procedure[Non
     if intended or epoch > entry["epoch"]:
         now = {**entry, "owner": host_uuid, "epoch": max(epoch, entry["epoch"]), "pending": []}
         yield from holdings.follow(draft, uuid, entry, now)
-
-
-def give_up(entry: Document, lost: Iterable[str]) -> None:
-    """They are asked as long as the registry knows the instance: one that is back has an old copy of it."""
-    entry["given_up"] = list(dict.fromkeys([*entry["given_up"], *lost]))
 
 
 def _has_begun(plan: Plan, entry: Document) -> bool:

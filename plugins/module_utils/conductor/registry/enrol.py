@@ -23,7 +23,7 @@ from ..errors import HostUnknown, RegistryUnknown
 from ..fleet import Fleet, Place
 from ..procedures.steps import Answers, Ask, Compare, Procedure, Scan, Transact, Write
 from . import contents, hosts, keys
-from .owners import Difference, Seen, epoch_of
+from .owners import Difference, Seen
 from .transactions import RegistryBusy
 
 AT_ONCE = 40  # keys of one transaction
@@ -357,7 +357,7 @@ def known_to_hosts(entries: Mapping[str, Document], seen: Seen) -> Document:
     for uuid, entry in entries.items():
         owner, epoch = entry["owner"], entry["epoch"]
         records = [each for host, each in seen.records.get(uuid, ()) if host == owner and each["role"] == OWN]
-        if owner and max(map(epoch_of, records), default=-1) < epoch:
+        if owner and max(map(keys.epoch_of, records), default=-1) < epoch:
             told["known"].setdefault(owner, {})[uuid] = [epoch, 0]
             told["hosts"][owner] = seen.name_of(owner)
         if not owner and epoch:

@@ -57,7 +57,7 @@ def take(
         draft.put(keys.group(group["uuid"]), {**members, uuid: [instance["host_uuid"]]})
     draft.put(keys.quota(project), more(used, request.needs))
     entry.update(amounts=dict(request.needs), holds=holds, group=group["uuid"] if group else None, stays=_stays(spec))
-    take_room(draft, instance, (instance.get("generation") or [0])[0] + 1)
+    take_room(draft, instance, keys.epoch_of(instance) + 1)
 
 
 def take_room(draft: Draft, instance: Instance, epoch: int) -> None:

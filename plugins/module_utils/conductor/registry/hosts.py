@@ -108,7 +108,7 @@ def as_of_now(host: Document, document: Document) -> Document:
         if uuid in entries and not _is_later(entries[uuid], epoch):
             _count(now, entries.pop(uuid), -1)
     for uuid, entry in host["reserved"].items():
-        if uuid not in entries or _is_later(entry, _epoch(entries[uuid])):
+        if uuid not in entries or _is_later(entry, keys.epoch_of(entries[uuid])):
             if uuid in entries:
                 _count(now, entries[uuid], -1)
             entries[uuid] = entry
@@ -122,13 +122,8 @@ def _count(document: Document, entry: Mapping[str, Any], many: int) -> None:
         document[total] = document.get(total, 0) + sign * many * entry.get(part, 0)
 
 
-def _epoch(entry: Mapping[str, Any]) -> int:
-    epoch: int = (entry.get("generation") or [0])[0]
-    return epoch
-
-
 def _is_later(entry: Mapping[str, Any], epoch: int) -> bool:
-    return not entry.get("foreign") and _epoch(entry) > epoch
+    return not entry.get("foreign") and keys.epoch_of(entry) > epoch
 
 
 def reservation(instance: Instance, epoch: int) -> Document:
@@ -231,7 +226,7 @@ def _told(host: Document, document: Document) -> Document:
         "reserved": {
             uuid: entry
             for uuid, entry in host["reserved"].items()
-            if uuid not in shown or _is_later(entry, _epoch(shown[uuid]))
+            if uuid not in shown or _is_later(entry, keys.epoch_of(shown[uuid]))
         },
         "removed": {
             uuid: epoch

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from typing import Any, Dict, List, Mapping, Optional, Type
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Type
 
 from ...model import host_document
 from ...model.errors import BerthError
@@ -230,6 +230,17 @@ def new_instance(instance_name: str, project: str) -> Document:
         "given_up": [],
     }
     return {"name": instance_name, "project": project, **nothing}
+
+
+def epoch_of(told: Mapping[str, Any]) -> int:
+    """The epoch of a record, or of what else has a generation."""
+    epoch: int = (told.get("generation") or [0])[0]
+    return epoch
+
+
+def give_up(entry: Document, lost: Iterable[str]) -> None:
+    """They are asked as long as the registry knows the instance: one that is back has an old copy of it."""
+    entry["given_up"] = list(dict.fromkeys([*entry["given_up"], *lost]))
 
 
 def hosts_of(entry: Document) -> List[str]:

@@ -28,7 +28,7 @@ from ..quotas import of_flavors
 from ..sequences import DESTINATION, SOURCE
 from ..walk import Walk
 from . import holdings, hosts, keys, owners
-from .engine import give_up, removed_from
+from .engine import removed_from
 from .transactions import Draft, RegistryBusy, transacted
 
 
@@ -69,7 +69,7 @@ class MovesOnEngine:
             names = yield from hosts.names(sorted({each for at in stay.values() for each in at}))
             holdings.check_seat(instance["spec"], stay, destination, names)
         intent = {"run": self.run, "kind": keys.MOVE, "host": destination, "op": walk.token.op, "claimed": True}
-        epoch = max(_epoch(walk.move.views["source"]), entry["epoch"])
+        epoch = max(keys.epoch_of(walk.move.views["source"]), entry["epoch"])
         now = {**entry, "owner": source, "epoch": epoch, "pending": [intent]}
         yield from holdings.count(draft, now, instance["old_flavor"], instance["spec"]["flavor"])
         yield from holdings.follow(draft, instance["uuid"], entry, now)
@@ -108,7 +108,7 @@ def _instance(walk: Walk) -> Instance:
 def _check_owner(walk: Walk, entry: Document, source: str, unchanged: bool) -> None:
     """Raise ClaimConflict if the source is not the owner any more, or another run has begun to move it since the plan. What was begun
     before it never came to the hosts, or has ended there: the source is at rest."""
-    epoch = _epoch(walk.move.views["source"])
+    epoch = keys.epoch_of(walk.move.views["source"])
     owned = entry["owner"] in (None, source) if epoch == entry["epoch"] else epoch > entry["epoch"]
     if not owned or entry["pending"] and not unchanged:
         raise _other_run(walk)
@@ -134,15 +134,15 @@ def _followed(draft: Draft, walk: Walk) -> Procedure[None]:
     if owner is None:
         gone = {host for host, view in sure.items() if view["role"] is None}
         if walk.sequence.startswith("delete") and not walk.failure and gone.issuperset(keys.hosts_of(entry)):
-            give_up(entry, [host for host in gone if sure[host].get("lost")])
+            keys.give_up(entry, [host for host in gone if sure[host].get("lost")])
             yield from removed_from(draft, uuid, entry, _latest(walk), built=True)
         return
-    epoch = _epoch(sure[owner])
+    epoch = keys.epoch_of(sure[owner])
     if epoch < entry["epoch"] or epoch == entry["epoch"] and entry["owner"] not in (None, owner):
         return
     now = {**entry, "owner": owner, "epoch": epoch, "pending": _left(walk, entry, owner, sure)}
     gone = set(keys.hosts_of(entry)) - set(keys.hosts_of(now))
-    give_up(now, [host for host in gone if sure.get(host, {}).get("lost")])
+    keys.give_up(now, [host for host in gone if sure.get(host, {}).get("lost")])
     flavor = sure[owner]["spec"]["flavor"]
     if not now["pending"] and of_flavors(flavor).items() - entry["amounts"].items():
         yield from holdings.count(draft, now, flavor)
@@ -179,13 +179,9 @@ def _sure(walk: Walk) -> Dict[str, View]:
     if walk.last.get("ended") and destination and source != destination:
         # by the source, which has let go for good: the two hosts have ended a live migration between them
         before = walk.move.views["source"]
-        sure[destination] = {**before, "role": OWN, "generation": [_epoch(before) + 1, 0], "migration": None}
+        sure[destination] = {**before, "role": OWN, "generation": [keys.epoch_of(before) + 1, 0], "migration": None}
     return sure
 
 
 def _latest(walk: Walk) -> int:
-    return max(map(_epoch, (*walk.move.views.values(), *walk.said.values())))
-
-
-def _epoch(view: View) -> int:
-    return (view.get("generation") or [0])[0]
+    return max(map(keys.epoch_of, (*walk.move.views.values(), *walk.said.values())))

@@ -89,7 +89,7 @@ def _named(uuid: str, records: List[Tuple[str, Document]], seen: Seen) -> Tuple[
 
 
 def _owned(uuid: str, entry: Document, host: str, record: Document, seen: Seen) -> Decided:
-    name, epoch = entry["name"], epoch_of(record)
+    name, epoch = entry["name"], keys.epoch_of(record)
     beside = _in_a_move(uuid, host, seen)
     if entry["owner"] == host and epoch >= entry["epoch"]:
         ended = record["phase"] == ACTIVE and not beside
@@ -108,9 +108,9 @@ def _owned(uuid: str, entry: Document, host: str, record: Document, seen: Seen) 
         told = text % (seen.name_of(host), _said(entry, seen), " and ".join(others))
         return entry, Difference(name, told, mends=False)
     left = [each for each in keys.hosts_of(entry) if each != host and each in seen.lost]
-    given_up = list(dict.fromkeys([*entry["given_up"], *left]))
     pending = _begun_on({**entry, "pending": []}, beside, keys.MOVE)
-    found = {**entry, "owner": host, "epoch": epoch, "pending": pending, "given_up": given_up}
+    found = {**entry, "owner": host, "epoch": epoch, "pending": pending}
+    keys.give_up(found, left)
     return found, Difference(name, "%s has it, the registry says %s" % (seen.name_of(host), _said(entry, seen)))
 
 
@@ -140,7 +140,7 @@ def _begun(entry: Document, records: List[Tuple[str, Document]], seen: Seen) -> 
     if entry["owner"] and not moves:
         return entry, None
     pending = _begun_on({**entry, "pending": _begun_on(entry, claims, keys.CREATE)}, moves, keys.MOVE)
-    seen_in = [] if entry["owner"] else [epoch_of(each) for _host, each in records]
+    seen_in = [] if entry["owner"] else [keys.epoch_of(each) for _host, each in records]
     found = {**entry, "pending": pending, "epoch": max([entry["epoch"], *seen_in])}
     begun = sorted(seen.name_of(host) for host, _record in records)
     text = "it was begun on %s, of which the registry did not know" % " and ".join(begun)
@@ -230,8 +230,3 @@ def _said(entry: Document, seen: Seen) -> str:
         return seen.name_of(entry["owner"])
     begun = sorted({seen.name_of(each["host"]) for each in entry["pending"]})
     return "that a run began it on %s" % " and ".join(begun) if begun else "no host"
-
-
-def epoch_of(record: Mapping[str, object]) -> int:
-    generation = record.get("generation") or [0]
-    return int(generation[0])  # type: ignore[index]
