@@ -27,7 +27,7 @@ from ..module_utils.conductor.registry.engine import Known, RemovesOnEngine, cho
 from ..module_utils.model import copy_hints, made_images
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import ADOPTED, IDENTITY, project_of
-from ..plugin_utils import end_of_operation, fleet_filters, lost_backups, registry_access, wanted_update
+from ..plugin_utils import backup_runs, end_of_operation, fleet_filters, registry_access, wanted_update
 from ..plugin_utils.answers_of_hosts import FOUND
 from ..plugin_utils.berth_name import selected_by_name
 from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
@@ -95,7 +95,7 @@ class ActionModule(LocateInstances, MovesInstances):
         moving = MovesToDelete(self, located, hosts, task_vars)
         registry = registry_access.of_run(self, task_vars, hosts)
         procedure = self._procedure(operation, located, moving, hosts, task_vars)
-        if registry and operation in CHOICES:
+        if registry and operation in CHOICES and not self._task.check_mode:
             procedure = chosen(procedure, counts_at(_tasks(located)))
         done, said = carry_out(self, task_vars, procedure, look, Legs().hear, registry)
         done, walked = done if operation == "delete" else (done, {})
@@ -168,7 +168,7 @@ class ActionModule(LocateInstances, MovesInstances):
         return operate(operation, tasks, given)
 
     def _backup(self, operation, tasks, given, task_vars):
-        run = lost_backups.run_of(self, task_vars)
+        run = backup_runs.run_of(self, task_vars)
         tasks = {
             name: {"project_id": project_of(variables(task_vars, name, IDENTITY)), **task}
             for name, task in tasks.items()

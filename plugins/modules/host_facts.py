@@ -700,9 +700,8 @@ def main():
         if module.params["about"]:
             result["notes"] = whereabouts.recall(store.Store(), module.params["about"])
         if module.params["attached"]:
-            with contextlib.suppress(
-                BerthError
-            ):  # storage that hangs, as that of the lost host may: what is known without it counts
+            # storage that hangs, as that of the lost host may: what is known without it counts
+            with contextlib.suppress(BerthError):
                 result["attached"] = connection.Deadline(timeout).call(
                     disks_of_others, module.params["about"], what="looking for disks of other hosts"
                 )

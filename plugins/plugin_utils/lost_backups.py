@@ -8,23 +8,15 @@ from __future__ import annotations
 
 import datetime
 
-from ..module_utils.conductor.procedures.backup_host import Run, operate_anywhere
+from ..module_utils.conductor.procedures.backup_host import operate_anywhere
 from ..module_utils.model.backups import TIME
 from ..module_utils.model.identity import IDENTITY, project_of
 from ..module_utils.model.line import age
+from .backup_runs import run_of
 from .driving import carry_out
 from .inventory_variables import variables
-from .moving_instances import new_key
 
 TO, HOST = "berth_backup_to", "berth_backup_host"
-BACKUP_HOSTS, ADDRESS = "berth_backup_hosts", "berth_host_migration_address"
-
-
-def run_of(action, task_vars):
-    """What a procedure about backups knows of the run."""
-    group = [str(name) for name in task_vars["groups"].get(BACKUP_HOSTS, ())]
-    hosts = {name: variables(task_vars, name, [ADDRESS]).get(ADDRESS) for name in group}
-    return Run(hosts, int(task_vars["ansible_forks"]), new_key, action._task.check_mode)
 
 
 def of_lost(action, task_vars, names, uuids, answering):

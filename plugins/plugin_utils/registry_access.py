@@ -113,8 +113,8 @@ def directory_of_run(task_vars: Dict[str, Any], hosts: Iterable[str]) -> str:
 
 def engine(members: List[Member], directory: str, user: Optional[str] = CONTROLLER) -> Etcd:
     """``directory``: of the authorities; ``user``: of etcd, None before that has users."""
-    login = _login(directory, user) if user else None
-    return Etcd(members, tls(directory), login, Seal(_authority(directory).secret()))
+    own, login = authority_in(directory), _login(directory, user) if user else None
+    return Etcd(members, tls(own), login, Seal(own.secret()))
 
 
 def members_of_run(action: ActionBase, task_vars: Dict[str, Any]) -> List[Member]:
@@ -124,9 +124,8 @@ def members_of_run(action: ActionBase, task_vars: Dict[str, Any]) -> List[Member
     return [Member(each[1].strip("[]"), int((each[2] or ":%d" % PORT)[1:])) for each in found]
 
 
-def tls(directory: str) -> ssl.SSLContext:
-    """Raises RegistryAuthorityMissing."""
-    own = _authority(directory)
+def tls(own: authority.Authority) -> ssl.SSLContext:
+    """``own``: the registry's authority."""
     context = ssl.create_default_context(cadata=own.text)
     key, certificate = own.own(CONTROLLER, DAYS)
     with tempfile.NamedTemporaryFile("w", prefix="berth-") as file:  # Python loads them from a file alone
@@ -136,7 +135,8 @@ def tls(directory: str) -> ssl.SSLContext:
     return context
 
 
-def _authority(directory: str) -> authority.Authority:
+def authority_in(directory: str) -> authority.Authority:
+    """That of the registry. Raises RegistryAuthorityMissing."""
     own = authority.Authority(directory, AUTHORITY, dry=True)
     if not own.key or not own.certificate:
         raise RegistryAuthorityMissing(

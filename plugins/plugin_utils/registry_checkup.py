@@ -34,7 +34,7 @@ def findings(action: Any, task_vars: Dict[str, Any], hosts: List[str]) -> List[F
         return []
     directory = registry_access.directory_of_run(task_vars, hosts)
     try:
-        tls = registry_access.tls(directory)
+        tls = registry_access.tls(registry_access.authority_in(directory))
     except RegistryAuthorityMissing as error:
         return list(checkup.findings(RegistrySeen((), error), time.time()))
     each = [_member(member, tls) for member in members]

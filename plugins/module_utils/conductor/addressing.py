@@ -149,9 +149,7 @@ def choose_again(instance: Instance, held: Index, kept: Index) -> bool:
     ``held``: who has which address by the hosts' records; ``kept``: what else is not given out, see reserved().
     """
     instance["choices"] = instance.get("choices", 0) + 1
-    if instance.get("take_over"):
-        return False
-    if instance["choices"] > MOST_CHOICES:
+    if instance.get("take_over") or instance["choices"] > MOST_CHOICES:
         return False
     try:
         _choose(instance, {entry: {**kept.get(entry, {}), **held.get(entry, {})} for entry in {**kept, **held}})

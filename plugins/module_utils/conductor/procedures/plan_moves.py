@@ -86,6 +86,11 @@ class Wanted:
     everywhere: Optional[Fleet] = None
     dry: bool = False
 
+    @property
+    def alone(self) -> bool:
+        """Whether the hosts have no registry beside them."""
+        return self.known is None
+
     def target_of(self, name: str) -> Optional[str]:
         return self.targets.get(name, self.target)
 
@@ -111,8 +116,7 @@ class Planned:
 
 def plan_moves(names: Iterable[str], fleet: Fleet, views: Views, wanted: Wanted) -> Procedure[Planned]:
     """``fleet``: the hosts that were asked; ``views``: of those that told their records."""
-    alone = wanted.known is None
-    if alone and not wanted.dry:
+    if wanted.alone and not wanted.dry:
         yield from tell_owners(gossip.whereabouts(fleet), {host: wanted.digests.get(host) for host in fleet.documents})
     planned, requests = Planned(), {}
     for name in names:
@@ -131,14 +135,14 @@ def plan_moves(names: Iterable[str], fleet: Fleet, views: Views, wanted: Wanted)
     _place(planned, requests, wanted.everywhere or fleet, wanted)
     for name, move in list(planned.moves.items()):
         move["id"] = wanted.new_token()
-        move["look"] = sorted(fleet.documents) if alone and commit_move.needs_a_look(move, wanted.quotas) else []
+        move["look"] = sorted(fleet.documents) if wanted.alone and commit_move.needs_a_look(move, wanted.quotas) else []
         move["machines"], move["version"] = _machines(move, fleet), _version(move, wanted.known)
         if wanted.goals is None:
             continue
         move["again"] = True
         if move["settles"]:  # that would need a third plan
             planned.refuse(name, moving.busy(move).to_dict())
-    if alone:
+    if wanted.alone:
         yield from _tell_who_takes_back(planned, fleet, wanted)
     return planned
 
@@ -230,8 +234,7 @@ def _place(planned: Planned, requests: Mapping[str, Optional[Document]], fleet: 
     for name, instance in resized.items():
         instance["old_flavor"] = moving.old_flavor(planned.moves[name])
     quotas.before_placement(resized, fleet, wanted.quotas, wanted.known.used if wanted.known else None)
-    alone = wanted.known is None
-    silent = {host: why for host, why in fleet.verdicts.items() if alone and host not in wanted.lost}
+    silent = {host: why for host, why in fleet.verdicts.items() if wanted.alone and host not in wanted.lost}
     groups.refuse_unseen(instances, fleet, silent)
     waiting = {name: each for name, each in instances.items() if each.get("state") != FAILED}
     if waiting:

@@ -20,24 +20,11 @@ AT_THE_HOST = (
     "rescue", "restore", "resume", "revert_snapshot", "snapshot", "snapshots", "start", "stop", "suspend", "unlock", "unpause",
     "unrescue",
 )  # fmt: skip
-PLANS = (
-    "apply_plan",
-    "maintain_host",
-    "plan_maintenance",
-    "rolling_reboot",
-)  # what they move, they move as one of MOVES
+# What these move, they move as one of MOVES.
+PLANS = ("apply_plan", "maintain_host", "plan_maintenance", "rolling_reboot")
 LOOKS = (
-    "ask_fleet",
-    "doctor",
-    "events",
-    "keep_one",
-    "plan_fleet",
-    "recover_record",
-    "report",
-    "show",
-    "show_fleet",
-    "show_volume",
-)
+    "ask_fleet", "doctor", "events", "keep_one", "plan_fleet", "recover_record", "report", "show", "show_fleet", "show_volume",
+)  # fmt: skip
 
 
 class NotOverRegistry(BerthError):
