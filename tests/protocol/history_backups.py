@@ -10,13 +10,14 @@ A file that has changes alone says on which content of the disk they stand, as a
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 import shutil
 import struct
 import types
 
-from history_host import read_disk, write_disk
+from history_host import closed_on_failure, read_disk, write_disk
 from memory_names import Violation
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import (
@@ -95,7 +96,7 @@ class Storage:
         channel = types.SimpleNamespace(
             WRITABLE=None, close=self._close, make_directories=self._open_channel, write_key=self._open_channel,
             directory=self._directory, make_empty=lambda *_: None, serve=self._serve, check_address=lambda *_: None,
-            closed_on_failure=lambda uuid: Channel(self, uuid),
+            closed_on_failure=functools.partial(closed_on_failure, self._close),
         )  # fmt: skip
         monkeypatch.setattr(store, "transfer", channel)
         monkeypatch.setattr(away, "transfer", channel)
@@ -213,18 +214,6 @@ class Storage:
         for name in os.listdir(self.images):
             if not name.startswith(".") and read_disk(os.path.join(self.images, name)) is None:
                 raise Violation("H7 the image %s is empty" % name)
-
-
-class Channel:
-    def __init__(self, storage, uuid):
-        self.storage, self.uuid = storage, uuid
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, _error, _trace):
-        if kind:
-            self.storage._close(self.uuid)
 
 
 def write_header(path, size, below=None):

@@ -9,6 +9,7 @@ host's code reads: so it shows where the newest content of an instance is.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import json
@@ -245,6 +246,16 @@ class Machine(volume_fleet_case.Site):
             "forgotten": lambda: bool(set_aside.remove_outdated(instance, new_owner)),
         }
         return {"changed": acts[state]()}
+
+
+@contextlib.contextmanager
+def closed_on_failure(close, uuid):
+    """As that of move/transfer.py. ``close``: of the network in memory."""
+    try:
+        yield
+    except BaseException:
+        close(uuid)
+        raise
 
 
 def remove(path):

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import types
 
 import history_live
 import volume_fleet_case
-from history_host import header_size
+from history_host import closed_on_failure, header_size
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, moving_host
@@ -39,7 +40,8 @@ class Network:
         ))  # fmt: skip
         monkeypatch.setattr(moving_host, "transfer", types.SimpleNamespace(
             allocated=lambda _disk: 0,
-            close=self.close, closed_on_failure=self.closed_on_failure, open_targets=self.open_targets, send=self.send,
+            close=self.close, closed_on_failure=functools.partial(closed_on_failure, self.close),
+            open_targets=self.open_targets, send=self.send,
             check_address=lambda *_: None, bytes_per_second=lambda _options: None,
         ))  # fmt: skip
         monkeypatch.setattr(moving_host.address, "of_host", lambda _setting, name: name)
@@ -60,9 +62,6 @@ class Network:
     def close(self, uuid):
         here = self.world.now.name
         self.ports = {port: held for port, held in self.ports.items() if held[:2] != (here, uuid)}
-
-    def closed_on_failure(self, uuid):
-        return Closing(self, uuid)
 
     def open_targets(self, uuid, wanted, _key, address, attempt):
         self.close(uuid)
@@ -112,15 +111,3 @@ class Network:
                 token = {"op": token["op"], "attempt": now["attempt"]}
             move = dict({name: move[name] for name in SAID if name in move}, **now)
         return {"changed": changed, "move": move, "token": token}
-
-
-class Closing:
-    def __init__(self, network, uuid):
-        self.network, self.uuid = network, uuid
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, _error, _trace):
-        if kind:
-            self.network.close(self.uuid)

@@ -120,11 +120,16 @@ def test_a_uuid_that_does_not_follow_from_project_and_name_is_refused(change, in
 ADOPTED = "5f0c1f7d-9d0b-4a1c-8d7f-1e2a0b7f9a52"
 
 
+def say(top, variable):
+    """The inventory gives web-1 the uuid by that variable, if any."""
+    if variable:
+        (top / "host_vars").mkdir()
+        (top / "host_vars" / "web-1.yml").write_text("%s: %s\n" % (variable, ADOPTED))
+
+
 @pytest.mark.parametrize("is_said", [True, False])
 def test_an_adopted_one_is_listed_only_by_the_name_to_which_the_inventory_gives_its_uuid(is_said, inventory, tmp_path):
-    if is_said:
-        (tmp_path / "host_vars").mkdir()
-        (tmp_path / "host_vars" / "web-1.yml").write_text("berth_adopted: %s\n" % ADOPTED)
+    say(tmp_path, "berth_adopted" if is_said else None)
     it, warnings = inventory({"kvm1": [one(ADOPTED, uuid=ADOPTED, adopted="web-1")]})
     assert it.hosts["web-1"].vars.get("berth_uuid") == (ADOPTED if is_said else None)
     assert [each for each in warnings if "its berth_adopted is its uuid" in each] == warnings and bool(
@@ -136,9 +141,7 @@ def test_an_adopted_one_is_listed_only_by_the_name_to_which_the_inventory_gives_
 
 @pytest.mark.parametrize("is_said", [True, False])
 def test_a_renamed_one_is_listed_only_by_the_name_to_which_the_inventory_gives_its_uuid(is_said, inventory, tmp_path):
-    if is_said:
-        (tmp_path / "host_vars").mkdir()
-        (tmp_path / "host_vars" / "web-1.yml").write_text("berth_uuid: %s\n" % ADOPTED)
+    say(tmp_path, "berth_uuid" if is_said else None)
     it, warnings = inventory({"kvm1": [one(ADOPTED, uuid=ADOPTED, own_name="web-1")]})
     assert it.hosts["web-1"].vars.get("berth_kvm_host") == ("kvm1" if is_said else None)
     assert bool([each for each in warnings if "does not say that its berth_uuid is its uuid" in each]) != is_said

@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
+
+import pytest
+
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import network
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import claim
@@ -12,6 +16,11 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record import cl
 
 class Killed(BaseException):
     """The process ends here: nothing cleans up."""
+
+
+def dying(killed_at):
+    """What runs in it is killed at that step, or at none and ends."""
+    return pytest.raises(Killed) if killed_at else contextlib.nullcontext()
 
 
 class OnHost:

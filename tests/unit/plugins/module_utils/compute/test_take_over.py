@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from instance_case import Case, Killed
+from instance_case import Case, Killed, dying
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
@@ -170,11 +170,8 @@ def test_one_that_is_to_be_stopped_is_started_by_nothing_wherever_the_run_is_kil
 @pytest.mark.parametrize("killed_at", [None, *STEPS[2:]])
 def test_the_lost_host_starts_nothing_when_it_is_back(lost, living, boot, killed_at):
     """In mid-run, after it or a year later: from the moment that the new owner may start, and without another host's word."""
-    if killed_at:
-        with pytest.raises(Killed):
-            run(living, killed_at)
-    else:
-        run(living)
+    with dying(killed_at):
+        run(living, killed_at)
     boot("two")
     for act in (lost.instance().started, lambda: power.recover(lost.instance()), lost.instance().would_start):
         with pytest.raises(DisksOfAnotherHost):

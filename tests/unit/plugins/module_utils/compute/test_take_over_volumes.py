@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from instance_case import Killed
+from instance_case import Killed, dying
 from small_disks import make_by_qemu
 from volume_case import DB, NEEDS_QEMU_IMG, House, make_house, named
 
@@ -141,11 +141,8 @@ def test_with_one_that_is_to_be_off_it_comes_too(lost, other):
 @pytest.mark.parametrize("killed_at", [None, *STEPS[3:]])
 def test_the_lost_host_uses_nothing_of_it_when_it_is_back(house, lost, other, boot, killed_at):
     web = claimed(other, lost)
-    if killed_at:
-        with pytest.raises(Killed):
-            run(web, killed_at)
-    else:
-        run(web)
+    with dying(killed_at):
+        run(web, killed_at)
     boot("two")
     for act in (lost.instance().started, lambda: power.recover(lost.instance())):
         with pytest.raises(BerthError):

@@ -11,38 +11,19 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import r
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.what_to_operate import Said, where
 
 
+def fleet(generation, vm_state):
+    """One host, that has web1."""
+    record = {"uuid": "u", "name": "web1", "role": "OWN", "phase": "active", "project_id": "default", "foreign": False,
+              "generation": generation, "vm_state": vm_state, "power_state": "shutdown"}  # fmt: skip
+    return read_fleet({"h1": {"document": {"uuid": "id-h1", "instances": [record]}}}, dict)
+
+
 @pytest.mark.parametrize("state, shelved", [("stopped", False), ("shelved_offloaded", True)])
 def test_a_backup_knows_whether_the_disks_of_the_instance_are_in_one_already(state, shelved):
-    record = {
-        "uuid": "u",
-        "name": "web1",
-        "role": "OWN",
-        "phase": "active",
-        "generation": [1, 0],
-        "project_id": "default",
-    }
-    document = {
-        "uuid": "id-h1",
-        "instances": [{**record, "vm_state": state, "power_state": "shutdown", "foreign": False}],
-    }
-    fleet = read_fleet({"h1": {"document": document}}, dict)
-    found = where("backup", fleet, "web1", "u", Said("run"))
+    found = where("backup", fleet([1, 0], state), "web1", "u", Said("run"))
     assert (found["hosts"], found["shelved"]) == (["h1"], shelved)
 
 
 def test_a_delete_removes_all_up_to_the_record_of_which_nobody_else_has_heard():
     """As of a run that was killed after the build. Whoever read the host then still shows that record."""
-    record = {
-        "uuid": "u",
-        "name": "web1",
-        "role": "OWN",
-        "phase": "active",
-        "generation": [2, 5],
-        "project_id": "default",
-    }
-    document = {
-        "uuid": "id-h1",
-        "instances": [{**record, "vm_state": "active", "power_state": "running", "foreign": False}],
-    }
-    fleet = read_fleet({"h1": {"document": document}}, dict)
-    assert where("delete", fleet, "web1", "u", Said("run"))["after"] == [2, 5]
+    assert where("delete", fleet([2, 5], "stopped"), "web1", "u", Said("run"))["after"] == [2, 5]
