@@ -54,11 +54,15 @@ def read_reports(task_vars, hosts=None):
 
 
 def all_hosts(task_vars, hosts, known):
-    """As engine.fleet_of(): all hosts as the registry has them, and those that were asked as they said. Of what is ``known`` of
-    the instances, nothing if hosts are chosen again."""
+    """As engine.fleet_of(): all hosts as the registry has them, and those that were asked as they said. ``known``: of the instances."""
     asked = replies(task_vars, FOUND) if known.entries else {}
     live = _reports(task_vars, [name for name in hosts if name in asked])
-    return fleet_of(hosts, known, live, functools.partial(_with_cells, task_vars, hosts))
+    return fleet_of(hosts, known, live, reader(task_vars, hosts))
+
+
+def reader(task_vars, hosts):
+    """Makes a fleet of the reports of some of the hosts."""
+    return functools.partial(_with_cells, task_vars, hosts)
 
 
 def known_of(task_vars):

@@ -28,7 +28,7 @@ from ..module_utils.model.lifecycle import CLAIM
 from ..module_utils.placement.filters.query import QueryFilter, check_hint
 from ..module_utils.placement.request import build_request
 from . import acting, berth_name, end_of_create, failed_requests, lost_backups, receipts, registry_access, seeds
-from .answers_of_hosts import FOUND, all_hosts, known_of, read_reports, replies
+from .answers_of_hosts import FOUND, all_hosts, known_of, read_reports, reader, replies
 from .controller import ControllerAction, new_token, outcomes_reported, plan_result
 from .driving import carry_out
 from .fixed_addresses import fixed_addresses
@@ -401,7 +401,7 @@ class PlaceInstances(ControllerAction):
         access = registry_access.of_run(self, task_vars, hosts)
         if access:
             place = functools.partial(self._place_again, task_vars, catalog)
-            return OnEngine(catalog.quotas, place, functools.partial(all_hosts, task_vars, hosts, Known())), access
+            return OnEngine(catalog.quotas, place, hosts, reader(task_vars, hosts)), access
         digests = {host: reply.get("digests") for host, reply in replies(task_vars, FOUND).items()}
         lost = [*lost_hosts(values), *fenced(task_vars)["hosts"]]
         return Embedded(digests, lost, after_the_claims(catalog.quotas) if values.get("berth_quotas") else None), None

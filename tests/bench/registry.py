@@ -16,6 +16,7 @@ import argparse
 import collections
 import functools
 import multiprocessing
+import os
 import random
 import resource
 import sys
@@ -61,19 +62,21 @@ class Controller:
         self.etcd, self.names, self.dice = engine_of_run, names, random.Random()
         self.quotas = {} if quota is None else {"default": {"instances": quota}}
         self.spec = prepared_host.request("new-%s" % uuid.uuid4().hex, **FLAVOR)[0]
-        self.spec["pool"], self.tries = "berth", 0
+        self.spec["pool"] = "berth"
+        self.did = collections.Counter()  # questions to the registry, writes tried, hosts chosen
 
     def play(self, procedure):
         return driven(procedure, self._answer)
 
     def _answer(self, step):
         if isinstance(step, Transact):
-            self.tries += bool(step.writes)
+            self.did.update(questions=1, writes=bool(step.writes))
             return self.etcd.transact(step)
         if isinstance(step, Scan):
+            self.did.update(questions=1)
             return self.etcd.scan(step)
         if isinstance(step, Wait):  # as driving.py does
-            return time.sleep(self.dice.uniform(0, 0.02 * min(step.attempt, 10)))
+            return time.sleep(self.dice.uniform(0, step.longest()))
         return {host: _claimed(given) for host, given in step.arguments.items()} if isinstance(step, Ask) else None
 
     def create(self):
@@ -88,13 +91,11 @@ class Controller:
         self._place(placed.instances, fleet)
         plan = self.play(plan_create.begin(wanted, placed, fleet, 3, self._token, {}))
         plan["registry"] = engine.seen_by(known, plan["hosts"], seen)
-        self.play(engine.OnEngine(self.quotas, self._place, self._again).reserve(plan, self._token))
+        self.play(engine.OnEngine(self.quotas, self._place, self.names, self._read).reserve(plan, self._token))
         return plan["instances"].get(name) or placed.instances[name]
 
-    def _again(self):
-        return engine.fleet_of(self.names, engine.Known(), {}, self._read)
-
     def _place(self, instances, fleet):
+        self.did.update(choices=1)
         placing.place(instances, fleet, {}, seed=self.dice.randrange(1 << 30), explained=False)
 
     @staticmethod
@@ -128,7 +129,8 @@ def fill(registry, count, instances, room=None):
     return names
 
 
-def race(members, controllers, slots):
+def race(there, controllers, slots):
+    members = there.members
     room = [slots // HOSTS + (number < slots % HOSTS) for number in range(HOSTS)]
     names = fill(Etcd(members), HOSTS, 0, room)
     Controller(Etcd(members), names, 0).create()  # is refused, and the processes have all code loaded
@@ -140,17 +142,19 @@ def race(members, controllers, slots):
     for process in processes:
         process.start()
     barrier.wait()
-    began = time.monotonic()
+    began, of_etcd = time.monotonic(), cpu_of(there.processes[0].pid)
     results = [queue.get(timeout=300) for _each in processes]
-    wall = time.monotonic() - began
+    wall, of_etcd = time.monotonic() - began, cpu_of(there.processes[0].pid) - of_etcd
     for process in processes:
         process.join()
     found = Etcd(members).scan(Scan(keys.INSTANCES))["found"]
     made = [keys.document(key, each) for key, each in found.items()]
     taken = collections.Counter(intent["host"] for entry in made for intent in entry["pending"])
     ends = collections.Counter(state for state, *_rest in results)
-    print("%d controllers, %d slots: %s in %.2f s, %.2f s CPU of them all, transactions at most %d of one" % (
-        controllers, slots, dict(ends), wall, sum(cpu for *_rest, cpu in results), max(each[1] for each in results)))  # fmt: skip
+    did = sum((each[1] for each in results), collections.Counter())
+    print("%d controllers, %d slots: %s in %.2f s; CPU %.2f s of them all, %.2f s of etcd; %s; of one at most %s" % (
+        controllers, slots, dict(ends), wall, sum(cpu for *_rest, cpu in results), of_etcd, dict(did),
+        {part: max(each[1][part] for each in results) for part in did}))  # fmt: skip
     allowed = {simulated_fleet.host_uuid(name): many for name, many in zip(names, room)}
     assert ends["taken"] == sum(taken.values()) == slots, (ends, taken)
     assert all(many <= allowed[host] for host, many in taken.items()), taken
@@ -159,15 +163,21 @@ def race(members, controllers, slots):
 def _racer(members, names, quota, barrier, queue):
     controller = Controller(Etcd(members), names, quota)
     barrier.wait()
-    began = time.monotonic()
     try:
         code = (controller.create().get("error") or {"code": "taken"})["code"]
     except BerthError as error:
         code = error.code
-    queue.put((code, controller.tries, time.monotonic() - began, time.process_time()))
+    queue.put((code, controller.did, time.process_time()))
 
 
-def fleet(members, count):
+def cpu_of(pid):
+    """CPU seconds that a process has used."""
+    fields = Path("/proc/%d/stat" % pid).read_text("ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def fleet(there, count):
+    members = there.members
     names = fill(Etcd(members), count, 20)
     context = multiprocessing.get_context("spawn")
     queue = context.Queue()
@@ -200,7 +210,7 @@ def main():
         tempfile.TemporaryDirectory() as room,
         etcd_process.running(Path(room), 1, "--quota-backend-bytes=4294967296") as there,
     ):
-        {"race": race, "fleet": fleet}[given.what](there.members, *given.numbers)
+        {"race": race, "fleet": fleet}[given.what](there, *given.numbers)
 
 
 if __name__ == "__main__":

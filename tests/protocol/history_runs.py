@@ -140,8 +140,7 @@ class Run(history_snapshots.Snapshots, history_found.Found):
             for name in self.names:
                 self.refused(name, error)
             return
-        again = functools.partial(engine.fleet_of, self.inventory, engine.Known(), {}, self._fleet_of)
-        on_engine = engine.OnEngine({}, self.choose, again)
+        on_engine = engine.OnEngine({}, self.choose, self.inventory, self._fleet_of)
         yield from self._create(seen, on_engine, known, of_hosts)
 
     def read_engine(self, names=None, what="facts"):

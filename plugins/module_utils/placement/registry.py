@@ -14,6 +14,7 @@ which defines exactly one subclass of Filter or Weigher. A class may be given in
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 
@@ -43,6 +44,7 @@ def builtin(kind):
     return _cache[kind]
 
 
+@functools.lru_cache(maxsize=None)
 def _own(name, kind):
     """Return the class of this collection with that name, or None. Only the file that defines it is imported: Ansible
     compiles each file anew in each run."""

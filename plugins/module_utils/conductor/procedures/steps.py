@@ -95,9 +95,14 @@ class Scan(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """A moment of random length before the next try, longer with each ``attempt`` from 1 on. No answer."""
+    """A moment of random length before the next try, at most longest(), which doubles with each ``attempt``: the more runs want the
+    same, the longer they wait. No answer."""
 
     attempt: int
+
+    def longest(self) -> float:
+        """Seconds."""
+        return 0.05 * 2.0 ** min(self.attempt, 5)
 
 
 STATES = ("role", "phase", "vm_state", "task_state", "power_state", "state")

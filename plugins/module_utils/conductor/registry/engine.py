@@ -38,7 +38,7 @@ from ..plan import (
     host_of,
     withdraw_claim,
 )
-from ..procedures.steps import Ask, Procedure, Scan
+from ..procedures.steps import Ask, Found, Procedure, Scan
 from . import holdings, hosts, keys
 from .interface import claim
 from .transactions import Draft, RegistryBusy, check_open, read_keys, transacted
@@ -92,17 +92,20 @@ class Known:
 
 def whereabouts(uuids: Sequence[str]) -> Procedure[Known]:
     """Raises RegistryUnknown, or RegistryClosed where what it knows does not count."""
-    yield from check_open()
-    entries, versions = yield from _entries(uuids)
+    entries, versions = yield from _entries(uuids, check_open)
     at = sorted({host for entry in entries.values() for host in keys.hosts_of(entry)})
     left = sorted({host for entry in entries.values() for host in entry["given_up"]})
     return Known(entries, versions, (yield from usage()), (yield from hosts.names(at)), (yield from hosts.names(left)))
 
 
-def _entries(uuids: Sequence[str]) -> Procedure[Tuple[Dict[str, Document], Dict[str, int]]]:
-    """By uuid, of those that the registry knows: what it has of them, and the version of that."""
+def _entries(
+    uuids: Sequence[str], check: Callable[[Optional[Found]], None] = lambda _meta: None
+) -> Procedure[Tuple[Dict[str, Document], Dict[str, int]]]:
+    """By uuid, of those that the registry knows: what it has of them, and the version of that. ``check``: of what is read with it of
+    the registry itself."""
     wanted = {keys.instance(uuid): uuid for uuid in uuids}
-    found = yield from read_keys(list(wanted))
+    found = yield from read_keys([keys.META, *wanted])
+    check(found.pop(keys.META, None))
     entries = {wanted[key]: keys.document(key, each) for key, each in found.items()}
     return entries, {wanted[key]: each.revision for key, each in found.items()}
 
@@ -163,12 +166,13 @@ def seen_by(
 
 @dataclasses.dataclass
 class OnEngine:
-    """``quotas``: by project; ``place``: chooses hosts for instances that have no state; ``fleet``: the procedure that reads the
-    fleet anew, see fleet_of()."""
+    """``quotas``: by project; ``place``: chooses hosts for instances that have no state; ``hosts``: the names of all; ``read``: as
+    fleet_of()."""
 
     quotas: Mapping[str, Amounts]
     place: Callable[[Dict[str, Instance], Fleet], None]
-    fleet: Callable[[], Procedure[Tuple[Fleet, Dict[str, hosts.Seen]]]]
+    hosts: Collection[str]
+    read: Callable[[Dict[str, Report]], Fleet]
 
     def reserve(self, plan: Plan, new_token: Callable[[], str]) -> Procedure[None]:
         wanted = [each for each in plan["instances"].values() if each["state"] == CLAIMING]
@@ -199,7 +203,8 @@ class OnEngine:
             instance["token"] = instance.get("token") or new_token()
             try:
                 reserved = functools.partial(self._reserved, plan=plan, instance=instance)
-                plan["registry"]["providers"][instance["host_uuid"]] = yield from transacted(reserved)
+                wanted = holdings.wanted(instance)
+                plan["registry"]["providers"][instance["host_uuid"]] = yield from transacted(reserved, wanted)
                 return True
             except (RegistryOutdated, GroupPolicyViolation) as outdated:
                 why = outdated
@@ -219,7 +224,6 @@ class OnEngine:
     def _reserved(self, draft: Draft, plan: Plan, instance: Instance) -> Procedure[int]:
         """Return how many have taken or given back room on the host by now."""
         uuid, host_uuid = instance["uuid"], instance["host_uuid"]
-        yield from holdings.read(draft, instance)
         key, host = keys.instance(uuid), draft.get(keys.host(host_uuid))
         entry = draft.get(key) or keys.new_instance(instance["name"], instance["project"])
         own = [each for each in entry["pending"] if _is_of(plan, each)]
@@ -229,10 +233,11 @@ class OnEngine:
         if not own and (found.revision if found else 0) != plan["registry"]["versions"].get(uuid, 0):
             raise _made_meanwhile(plan, instance, entry)
         has_room = keys.hosts_of(entry) == [host_uuid]  # it is taken over, and the host may have begun: it stays there
-        if host is None or not has_room and host["provider"] != plan["registry"]["providers"].get(host_uuid):
-            raise RegistryOutdated(
-                "%s is not as it was when it was chosen for %s" % (instance["host"], instance["name"])
-            )
+        if not host:
+            raise RegistryOutdated("the registry knows %s no more" % instance["host"])
+        if not has_room and host["provider"] != plan["registry"]["providers"].get(host_uuid):
+            yield from self._fit(draft, instance)
+            plan["registry"]["providers"][host_uuid] = host["provider"]  # so far it need not be looked at again
         # an owner there said that it removed it, or is given up as lost
         for left in set(keys.hosts_of(entry)) - {host_uuid}:
             yield from holdings.leave_host(draft, uuid, left, entry["epoch"])
@@ -244,8 +249,20 @@ class OnEngine:
         provider: int = host["provider"] + 1
         return provider
 
+    def _fit(self, draft: Draft, instance: Instance) -> Procedure[None]:
+        """Let the instance fit its host as that is now. Raise RegistryOutdated if it does not, or other hosts count, too."""
+        seen = yield from hosts.of_draft(draft, instance["host_uuid"])
+        again: Instance = {**instance, "alternates": []}
+        del again["state"]
+        if instance["host"] in seen and not instance["spec"].get("group"):
+            self.place({instance["name"]: again}, self.read(hosts.reports(seen, list(seen), {})))
+        if again.get("state") != CLAIMING:
+            text = "%s is not as it was when it was chosen for %s"
+            raise RegistryOutdated(text % (instance["host"], instance["name"]))
+        instance.update({**again, "alternates": instance["alternates"]})
+
     def _place_again(self, plan: Plan, instance: Instance) -> Procedure[None]:
-        fleet, seen = yield from self.fleet()
+        fleet, seen = yield from fleet_of(self.hosts, Known(), {}, self.read)
         instance.pop("state")
         instance["host"], instance["alternates"], instance["token"] = None, [], None
         groups.set_members({instance["name"]: instance}, fleet)
@@ -276,7 +293,7 @@ class OnEngine:
             return intent is not None
 
         try:
-            if not (yield from transacted(change)):
+            if not (yield from transacted(change, [keys.instance(instance["uuid"])])):
                 text = "another run is creating %s; it goes first" % instance["name"]
                 raise ClaimConflict(text, hint=hints.another_run())
             instance["state"] = BUILDING

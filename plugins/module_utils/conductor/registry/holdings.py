@@ -25,12 +25,11 @@ def held_by(spec: Mapping[str, Any], project: str) -> List[str]:
     return [keys.name(project, spec["name"]), *map(keys.of_nic, nics.taken(spec.get("networks")))]
 
 
-def read(draft: Draft, instance: Instance) -> Procedure[None]:
-    """Read all that the instance is about to take, and what it has."""
+def wanted(instance: Instance) -> List[str]:
+    """The keys of all that the instance is about to take, and of what it has."""
     project, group = instance["project"], instance["spec"].get("group")
-    wanted = [keys.instance(instance["uuid"]), keys.host(instance["host_uuid"]), keys.quota(project)]
-    wanted += [keys.group(group["uuid"])] if group else []
-    yield from draft.read(*wanted, *held_by(instance["spec"], project))
+    own = [keys.instance(instance["uuid"]), keys.host(instance["host_uuid"]), keys.quota(project)]
+    return [*own, *([keys.group(group["uuid"])] if group else []), *held_by(instance["spec"], project)]
 
 
 def take(

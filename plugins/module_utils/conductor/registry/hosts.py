@@ -54,6 +54,16 @@ def hosts() -> Procedure[Dict[str, Seen]]:
     return dict(sorted(_seen(entries, facts), key=lambda each: each[1].host["read_at"]))
 
 
+def of_draft(draft: Draft, host_uuid: str) -> Procedure[Dict[str, Seen]]:
+    """That host alone, as the draft reads it."""
+    host, facts = keys.host(host_uuid), keys.facts(host_uuid)
+    yield from draft.read(host, facts)
+    there = {key: found for key in (host, facts) if (found := draft.found[key])}
+    return dict(
+        _seen({key: there[key] for key in there if key == host}, {key: there[key] for key in there if key == facts})
+    )
+
+
 def names(uuids: Sequence[str]) -> Procedure[Dict[str, str]]:
     """Uuid -> name in the inventory, of those that the registry knows."""
     wanted = {keys.host(uuid): uuid for uuid in uuids}

@@ -37,8 +37,9 @@ def read_keys(wanted: Sequence[str]) -> Procedure[Dict[str, Found]]:
 class Draft:
     """What a decision has read, and what it writes. All that was read has to be unchanged when it is written."""
 
-    def __init__(self) -> None:
-        self.found: Dict[str, Optional[Found]] = {}
+    def __init__(self, found: Optional[Dict[str, Optional[Found]]] = None) -> None:
+        """``found``: what is read already."""
+        self.found = dict(found or {})
         self.writes: Dict[str, Write] = {}
 
     def read(self, *wanted: str) -> Procedure[None]:
@@ -59,36 +60,46 @@ class Draft:
 
     def transaction(self) -> Transact:
         revisions = ((key, found.revision if found else 0) for key, found in self.found.items())
-        return Transact(tuple(Compare(*each) for each in revisions), tuple(self.writes.values()))
+        return Transact(tuple(Compare(*each) for each in revisions), tuple(self.writes.values()), tuple(self.found))
+
+    def again(self, now: Dict[str, Found]) -> Draft:
+        """One for the same decision, by what is there ``now``, when this one was refused."""
+        return Draft({key: now.get(key) for key in self.found})
 
 
-def transacted(change: Callable[[Draft], Procedure[Result]], closed: bool = False) -> Procedure[Result]:
+def transacted(
+    change: Callable[[Draft], Procedure[Result]], wanted: Sequence[str] = (), closed: bool = False
+) -> Procedure[Result]:
     """What ``change`` returns, once its writes were taken, or it has none: as where it finds that it wrote them before, and
-    the answer was lost. It raises where it refuses. ``closed``: it may also be made while the registry is closed. Raises
-    RegistryBusy, RegistryClosed, RegistryUnknown."""
+    the answer was lost. It raises where it refuses. ``wanted``: keys that it reads in any case, so that one question does for
+    all; ``closed``: it may also be made while the registry is closed. Raises RegistryBusy, RegistryClosed, RegistryUnknown."""
     unknown: Optional[RegistryUnknown] = None
+    draft = Draft()
     for attempt in range(1, TRIES + 1):
-        draft = Draft()
         try:
-            yield from draft.read(keys.META)
+            yield from draft.read(keys.META, *wanted)
             _check_open(draft.get(keys.META), closed)
             result = yield from change(draft)
             if not draft.writes:
                 return result
-            if (yield draft.transaction())["succeeded"]:
+            answer = yield draft.transaction()
+            if answer["succeeded"]:
                 return result
+            draft = draft.again(answer["found"])
+            if attempt % 2:  # at once: nothing is as fresh as that
+                continue
         except RegistryUnknown as error:
             if unknown:
                 raise
             unknown = error  # once: whether it was written shows when it is read again
-        yield Wait(attempt)
+        yield Wait(attempt // 2)
+        wanted, draft = tuple(draft.found), Draft()
     raise RegistryBusy("other runs change the same part of the registry, and %d tries did not get through" % TRIES)
 
 
-def check_open() -> Procedure[None]:
-    """Raise RegistryClosed where what it says does not count, or RegistryUnknown."""
-    found = yield from read_keys([keys.META])
-    _check_open(keys.document(keys.META, found.get(keys.META)), False)
+def check_open(meta: Optional[Found]) -> None:
+    """Raise RegistryClosed where what the registry says does not count. ``meta``: what it says of itself."""
+    _check_open(keys.document(keys.META, meta), False)
 
 
 def _check_open(meta: Any, closed: bool) -> None:

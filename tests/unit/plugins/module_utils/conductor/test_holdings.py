@@ -49,7 +49,7 @@ class Registry:
 
     def take(self, instance, owner=HOST, pending=()):
         def change(draft):
-            yield from holdings.read(draft, instance)
+            yield from draft.read(*holdings.wanted(instance))
             key = keys.instance(WEB)
             entry = draft.get(key) or keys.new_instance("web", "p")
             holdings.take(draft, instance, entry, {}, {})
