@@ -280,7 +280,7 @@ class Run(history_snapshots.Snapshots, history_found.Found):
                 self.seen, self.removes, self.changes = self._fleet_of({}), Embedded(), None
                 return locate.Located()
             self.seen = engine.with_notes(self._fleet_of(known.heard(live)), known)
-            if operation in scope.CHANGES and operation != "adopt":
+            if operation in scope.CHANGES:
                 of_all = engine.fleet_of(self.inventory, known, live, self._fleet_of)
                 self.seen = (yield from self._play(of_all))[0]
         else:

@@ -15,8 +15,8 @@ from ..operations import OPERATIONS
 CREATES = ("clone", "place", "show_places")
 MOVES = ("cold_migrate", "confirm", "confirm_due", "live_migrate", "migrate", "resize", "revert")
 ENDS = ("delete", "leave")
-# What takes, or gives back, what others may want. A guest to adopt may be on any host.
-CHANGES = ("adopt", "rename", "update", "update_disks")
+# What takes, or gives back, what others may want.
+CHANGES = ("rename", "update", "update_disks")
 AT_THE_HOST = (
     "backup", "backups", "console", "delete_snapshot", "image_from_instance", "lock", "pause", "reboot", "rebuild", "recover",
     "rescue", "restore", "resume", "revert_snapshot", "snapshot", "snapshots", "start", "stop", "suspend", "unlock", "unpause",

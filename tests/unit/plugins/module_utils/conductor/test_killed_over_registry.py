@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A create and a delete are killed before and after each thing that they ask a host or the registry, over both kinds of registry, or
-each answer of the engine to what they write is lost. The next run finishes what was begun, and the one after it changes nothing."""
+"""A create, a delete and a change of volumes are killed before and after each thing that they ask a host or the registry, over both
+kinds of registry, or each answer of the engine to what they write is lost. The next run finishes what was begun, and the one after it changes nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import registry_case
 from history_engine import check
 from history_volumes import Runs
 
-NAME = "web1"
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import keys
+
+NAME, VOLUMES = "web1", ["db", "logs"]
 
 
 class Killable(registry_case.Site):
@@ -28,7 +30,7 @@ class Killable(registry_case.Site):
     def killed(self, kind, after):
         """Whether a run of the playbook, which is killed ``after`` so many steps, had more to do."""
         self.world.engine = self.engine if self.over == "engine" else None
-        run = Runs(self.world, list(self.machines), (NAME,), registry_case.Dice())
+        run = Runs(self.world, list(self.machines), (NAME,), registry_case.Dice(), berth_volumes=VOLUMES)
         run.mark = self.mark() if self.world.engine else None
         steps = getattr(run, kind)()
         cut = list(itertools.islice(steps, after))
@@ -37,17 +39,20 @@ class Killable(registry_case.Site):
         return len(cut) == after
 
     def again(self, kind):
-        return self.playbook(kind, mark=self.mark() if self.over == "engine" else None)
+        return self.playbook(kind, mark=self.mark() if self.over == "engine" else None, berth_volumes=VOLUMES)
 
     def check_finished(self, kind):
         """By a run, after which another one changes nothing of what the registry says."""
         assert self.again(kind) == {}
         before = self.all_keys()
         assert self.again(kind) == {} and self.all_keys() == before
-        assert (self.owner(NAME) is not None) is (kind == "create")
+        assert (self.owner(NAME) is not None) is (kind != "delete")
         if self.over == "engine":
             self.world.engine = self.engine
             check(self.world)
+            used = self.document(keys.quota("default"))
+            made = len(VOLUMES) if kind == "update_disks" else 0
+            assert (used.get("volumes", 0), used.get("gigabytes", 0)) == (made, made)
 
 
 @pytest.fixture
@@ -58,12 +63,12 @@ def sites(tmp_path, monkeypatch):
 
 def begun(sites, over, kind):
     site = next(sites)(over)
-    if kind == "delete":
+    if kind != "create":
         assert site.again("create") == {}
     return site
 
 
-@pytest.mark.parametrize("kind", ["create", "delete"])
+@pytest.mark.parametrize("kind", ["create", "delete", "update_disks"])
 @pytest.mark.parametrize("over", ["hosts", "engine"])
 def test_what_a_run_that_was_killed_at_any_step_had_begun_is_finished_by_the_next(sites, over, kind):
     for after in itertools.count():
@@ -75,7 +80,7 @@ def test_what_a_run_that_was_killed_at_any_step_had_begun_is_finished_by_the_nex
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["done", "never came"])
-@pytest.mark.parametrize("kind", ["create", "delete"])
+@pytest.mark.parametrize("kind", ["create", "delete", "update_disks"])
 def test_whether_a_write_was_done_whose_answer_is_lost_is_found_out(sites, kind, done):
     for before in itertools.count():
         site = begun(sites, "engine", kind)
