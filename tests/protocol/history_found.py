@@ -54,4 +54,4 @@ class Found:
 
     def leave(self):
         tasks = yield from self._found("leave")
-        yield from self._carry_out(delete.and_forget("leave", tasks, {}, self.inventory))
+        yield from self._carry_out(delete.and_forget("leave", tasks, {}, self.inventory, self.removes))

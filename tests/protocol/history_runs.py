@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+from typing import ClassVar
 
 import history_found
 import history_snapshots
@@ -44,6 +45,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry impor
     moves,
     scope,
 )
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.changes import ChangesOnEngine
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.transactions import RegistryClosed
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_document
@@ -68,6 +70,7 @@ class Run(history_snapshots.Snapshots, history_found.Found):
     not reach, though others may; ``lost``: berth_lost_hosts."""
 
     numbers = itertools.count(1)
+    quotas: ClassVar = {}
 
     def __init__(self, world, inventory, names, dice, lost=(), cut=(), **options):
         self.world, self.inventory, self.names, self.dice = world, list(inventory), list(names), dice
@@ -274,16 +277,21 @@ class Run(history_snapshots.Snapshots, history_found.Found):
             except (RegistryUnknown, RegistryClosed) as error:
                 for name in names or self.names:
                     self.refused(name, error)
-                self.seen, self.removes = self._fleet_of({}), Embedded()
+                self.seen, self.removes, self.changes = self._fleet_of({}), Embedded(), None
                 return locate.Located()
             self.seen = engine.with_notes(self._fleet_of(known.heard(live)), known)
+            if operation in scope.CHANGES and operation != "adopt":
+                of_all = engine.fleet_of(self.inventory, known, live, self._fleet_of)
+                self.seen = (yield from self._play(of_all))[0]
         else:
             self.seen = yield from self.read()
         self.removes = engine.RemovesOnEngine(known, self.lost) if known else Embedded()
+        changes = known and operation in scope.CHANGES
+        self.changes = ChangesOnEngine(self.run_id, known, self.token, self.quotas) if changes else None
         wanted = {name: locate.Wanted(self.world.uuid(name)) for name in names or self.names}
         for name in names or ():
             self.errors.pop(name, None)
-        run = locate.Run(operation, self._said(), more, _not_found)
+        run = locate.Run(operation, self._said(), more, _not_found, over_registry=known is not None)
         found = yield from self._play(locate.locate(run, self.seen, wanted))
         for name, error in found.errors.items():
             self.refused(name, error)
@@ -294,6 +302,10 @@ class Run(history_snapshots.Snapshots, history_found.Found):
         return what_to_operate.Said(
             self.run_id, self.lost, **{each: self.options.get("berth_" + each) for each in variables}
         )
+
+    def _change(self, tasks, carry_out):
+        """As the action does it."""
+        yield from self._carry_out(operate.over(self.changes, tasks, carry_out, False) if self.changes else carry_out(tasks))
 
     def _carry_out(self, procedure, look=None):
         done = yield from self._play(procedure, look)
