@@ -16,6 +16,7 @@ import json
 from typing import ClassVar
 
 import history_found
+import history_names
 import history_snapshots
 import procedure_case
 from history_host import Machine
@@ -65,7 +66,7 @@ def _not_found(name):
     return InstanceNotFound("%s is on no host" % name, hint=hints.create_it(name))
 
 
-class Run(history_snapshots.Snapshots, history_found.Found):
+class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names):
     """``world`` gives the machines; ``inventory``: the names of the hosts that this run knows; ``cut``: of those that it does
     not reach, though others may; ``lost``: berth_lost_hosts."""
 
@@ -107,8 +108,8 @@ class Run(history_snapshots.Snapshots, history_found.Found):
     def read(self, what="facts"):
         self.reports = {}
         for host in self.inventory:
-            self.reports[host] = yield from self.ask(host, what, self.world.uuids())
-        return read_fleet({host: dict(report) for host, report in self.reports.items()}, history_found.named)
+            self.reports[host] = yield from self.ask(host, what, self.world.entries.uuids())
+        return read_fleet({host: dict(report) for host, report in self.reports.items()}, self.world.entries.named)
 
     def digests(self):
         return {host: report.get("digests") for host, report in self.reports.items()}
@@ -298,7 +299,7 @@ class Run(history_snapshots.Snapshots, history_found.Found):
         return found
 
     def _said(self):
-        variables = ("keep_on", "keep_on_confirmed", "recover_on")
+        variables = ("keep_on", "keep_on_confirmed", "recover_on", "new_name")
         return what_to_operate.Said(
             self.run_id, self.lost, **{each: self.options.get("berth_" + each) for each in variables}
         )
