@@ -16,7 +16,7 @@ CREATES = ("clone", "place", "show_places")
 MOVES = ("cold_migrate", "confirm", "confirm_due", "live_migrate", "migrate", "resize", "revert")
 ENDS = ("delete", "leave")
 # What takes, or gives back, what others may want.
-CHANGES = ("rename", "update", "update_disks")
+CHANGES = ("adopt", "rename", "update", "update_disks")
 AT_THE_HOST = (
     "backup", "backups", "console", "delete_snapshot", "image_from_instance", "lock", "pause", "reboot", "rebuild", "recover",
     "rescue", "restore", "resume", "revert_snapshot", "snapshot", "snapshots", "start", "stop", "suspend", "unlock", "unpause",
@@ -45,6 +45,11 @@ def check(operation: str) -> None:
 def asks_where(operation: str) -> bool:
     """Whether the registry is asked where the instances are."""
     return operation in (*CREATES, *MOVES, *ENDS, *CHANGES, *AT_THE_HOST)
+
+
+def searches(operation: str) -> bool:
+    """Whether all hosts are asked nonetheless: no registry knows where a guest is that is no instance yet."""
+    return operation == "adopt"
 
 
 def may_start(operation: str) -> bool:
