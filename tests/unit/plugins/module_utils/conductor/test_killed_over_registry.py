@@ -115,3 +115,18 @@ def test_an_audit_ends_a_change_that_was_killed_at_any_step(sites, kind):
         assert site.audit().differences == []
         site.world.engine = site.engine
         check(site.world)
+
+
+@pytest.mark.follows("free_name")
+def test_a_name_that_a_killed_rename_has_taken_is_free_after_an_audit(sites):
+    site = next(sites)("engine", "rename")
+    assert site.again("create") == {}
+    key = keys.name("default", NEW_NAME)
+    for after in itertools.count():
+        assert site.killed("rename", after)
+        if key in site.engine.keys:
+            break
+    assert site.playbook("create", NEW_NAME, mark=site.mark()) == {NEW_NAME: "InstanceExists"}
+    assert "berth.kvm.audit" in site.hints[NEW_NAME]
+    site.audit()
+    assert site.playbook("create", NEW_NAME, mark=site.mark()) == {}
