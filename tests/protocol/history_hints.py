@@ -123,7 +123,7 @@ def newest(world, machine, uuid):
 
 FOLLOWED = (
     "create", "delete", "keep_one", "recover_record", "start", "stop", "recover", "unpause", "resume", "unrescue", "reboot",
-    "snapshot", "revert_snapshot", "delete_snapshot", "shelve", "unshelve", *MOVES
+    "snapshot", "revert_snapshot", "delete_snapshot", "shelve", "unshelve", "audit", *MOVES
 )  # fmt: skip
 
 
