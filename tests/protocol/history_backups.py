@@ -35,7 +35,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import room
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk.layers import BACKING_FORMAT, read_header
 from ansible_collections.berth.kvm.plugins.module_utils.compute.paths import BITMAP, bitmap_of
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import cloning
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import backup, backup_host
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import backup, backup_host, shelve
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import shelves
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
@@ -286,6 +287,22 @@ class Backups:
             return backup_host.operate_anywhere("restore", *given)
 
         yield from self._anywhere("restore", order, lambda name: {**where, "discards": name})
+
+    def shelve(self):
+        where = {**self._where(), "shutdown_timeout": 1}
+
+        def order(tasks, given, run):
+            procedure = shelve.shelve(tasks, given, run)
+            return shelves.shelved(tasks, procedure) if self.world.engine else procedure
+
+        yield from self._anywhere("shelve", order, lambda _name: where)
+
+    def unshelve(self):
+        def order(tasks, _given, run):
+            procedure = functools.partial(shelve.unshelve, run=run)
+            return shelves.unshelved(tasks, procedure, self.removes.known) if self.world.engine else procedure(tasks)
+
+        yield from self._anywhere("unshelve", order, lambda _name: {})
 
     def image_from_instance(self):
         for name in self.names:

@@ -1,8 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A create and a delete are killed before and after each thing that they ask a host or the registry, over both kinds of registry, or
-each answer of the engine to what they write is lost. The next run finishes what was begun, and the one after it changes nothing."""
+"""A create, a delete, a shelve and an unshelve are killed before and after each thing that they ask a host or the registry, over
+both kinds of registry, or each answer of the engine to what they write is lost. The next run finishes what was begun, and the one
+after it changes nothing."""
 
 from __future__ import annotations
 
@@ -10,10 +11,17 @@ import itertools
 
 import pytest
 import registry_case
-from history_engine import check
+from history_engine import carried_out, check
 from history_volumes import Runs
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import drained
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import hosts, keys
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_document
+
 NAME = "web1"
+BEFORE = {"create": (), "delete": ("create",), "shelve": ("create",), "unshelve": ("create", "shelve")}
 
 
 class Killable(registry_case.Site):
@@ -44,10 +52,21 @@ class Killable(registry_case.Site):
         assert self.again(kind) == {}
         before = self.all_keys()
         assert self.again(kind) == {} and self.all_keys() == before
-        assert (self.owner(NAME) is not None) is (kind == "create")
+        assert (self.owner(NAME) is not None) is (kind != "delete")
+        assert self.holds_room() is (kind in ("create", "unshelve"))
         if self.over == "engine":
             self.world.engine = self.engine
             check(self.world)
+            assert self.room_in_registry() is self.holds_room()
+
+    def holds_room(self):
+        return any(machine.used_mb() for machine in self.machines.values())
+
+    def room_in_registry(self):
+        """Whether what the registry has of the hosts shows room taken there."""
+        seen = carried_out(self.engine, hosts.hosts())
+        fleet = read_fleet(hosts.reports(seen, list(self.machines), {}), host_document.check)
+        return any(document["memory_mb_used"] for document in fleet.documents.values())
 
 
 @pytest.fixture
@@ -58,12 +77,12 @@ def sites(tmp_path, monkeypatch):
 
 def begun(sites, over, kind):
     site = next(sites)(over)
-    if kind == "delete":
-        assert site.again("create") == {}
+    for before in BEFORE[kind]:
+        assert site.again(before) == {}
     return site
 
 
-@pytest.mark.parametrize("kind", ["create", "delete"])
+@pytest.mark.parametrize("kind", BEFORE)
 @pytest.mark.parametrize("over", ["hosts", "engine"])
 def test_what_a_run_that_was_killed_at_any_step_had_begun_is_finished_by_the_next(sites, over, kind):
     for after in itertools.count():
@@ -75,7 +94,7 @@ def test_what_a_run_that_was_killed_at_any_step_had_begun_is_finished_by_the_nex
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["done", "never came"])
-@pytest.mark.parametrize("kind", ["create", "delete"])
+@pytest.mark.parametrize("kind", BEFORE)
 def test_whether_a_write_was_done_whose_answer_is_lost_is_found_out(sites, kind, done):
     for before in itertools.count():
         site = begun(sites, "engine", kind)
@@ -85,3 +104,34 @@ def test_whether_a_write_was_done_whose_answer_is_lost_is_found_out(sites, kind,
             assert before > 0, "it wrote nothing"
             return
         site.check_finished(kind)
+
+
+def refused_unshelve(site, meanwhile):
+    """The code of its error. ``meanwhile``: what befalls after the run has found the instance."""
+    site.world.engine = site.engine
+    run = Runs(site.world, list(site.machines), (NAME,), registry_case.Dice())
+    run.mark = site.mark()
+    steps = run.unshelve()
+    while not hasattr(run, "removes"):
+        next(steps)
+    meanwhile()
+    assert list(steps), "it went on"
+    assert not site.holds_room() and not site.room_in_registry()
+    return run.errors[NAME]["code"]
+
+
+def test_a_host_that_has_no_room_for_an_unshelve_is_shown_none_taken(sites, monkeypatch):
+    site = begun(sites, "engine", "unshelve")
+
+    def close():
+        for machine in site.machines.values():
+            drained.drain(machine.host.store, "maintenance")
+
+    assert refused_unshelve(site, close) == "HostDrained"
+
+
+def test_an_unshelve_takes_no_room_for_an_instance_that_another_run_has_changed_since(sites):
+    site = begun(sites, "engine", "unshelve")
+    key = keys.instance(site.world.uuid(NAME))
+    written = keys.written(key, site.document(key))
+    assert refused_unshelve(site, lambda: site.engine.transact(Transact(writes=(written,)))) == "ClaimConflict"
