@@ -36,7 +36,7 @@ DEFAULTS = {**dict.fromkeys(BESIDE_FACTS, False), "must_answer": True, "most": N
 
 def read(action, args, task_vars):
     """Ask all hosts for their facts, and what they know about the instances; over a registry, those that it knows to have one of
-    them. ``args``: as of module read_hosts. Return its result."""
+    them, or all that may see their disks. ``args``: as of module read_hosts. Return its result."""
     args = {**DEFAULTS, **args}
     hosts = kvm_hosts(task_vars, args["hosts"])
     begin(action, task_vars, hosts)
@@ -45,7 +45,8 @@ def read(action, args, task_vars):
     access = registry_access.of_run(action, task_vars, hosts)
     uuids = _uuids({**args, "most": None} if access else args, task_vars)
     known, why_not = _known(action, task_vars, access, args["operation"], uuids) if access else (None, None)
-    asked = hosts if known is None else [name for name in hosts if name in known.asked()]
+    asks_all = known is None or scope.asks_all(args["operation"])
+    asked = hosts if asks_all else [name for name in hosts if name in known.asked()]
     began = time.time()
     results = ask(action, task_vars, asked, "host_facts", {"about": uuids, **more})
     found = answers(results)

@@ -170,7 +170,7 @@ class Run(history_snapshots.Snapshots, history_found.Found):
             lost=self.lost,
             strict=self.options.get("strict", False),
             rebuilt=self.rebuilt,
-            used=known.used if known else None,
+            used=known.used_beside(self.lost) if known else None,
             ended=known.ended() if known else {},
         )
         placed = plan_create.to_place(wanted, seen)
