@@ -112,5 +112,5 @@ def test_a_run_without_the_registry_of_the_hosts_or_over_another_one_makes_nothi
 
 
 def test_what_is_not_done_over_a_registry_says_so_before_anything_is_changed(fleet):
-    refused = fleet("update", "--limit", "web1", check=False)
-    assert refused.rc and "NotOverRegistry" in refused.output and "update" in refused.output
+    refused = fleet("adopt", "--limit", "web1", check=False)
+    assert refused.rc and "NotOverRegistry" in refused.output and "adopt" in refused.output

@@ -38,13 +38,6 @@ def make(world, machine, name):
     guest.createWithFlags()
 
 
-def named(document):
-    """The document of a host, with the names that the inventory gives to adopted instances."""
-    names = {uuid: name for name, uuid in UUIDS.items()}
-    known = ({**each, "name": names[each["uuid"]]} if each.get("adopted") else each for each in document["instances"])
-    return {**document, "instances": list(known)}
-
-
 class Found:
     """The playbooks."""
 
@@ -54,4 +47,4 @@ class Found:
 
     def leave(self):
         tasks = yield from self._found("leave")
-        yield from self._carry_out(delete.and_forget("leave", tasks, {}, self.inventory))
+        yield from self._carry_out(delete.and_forget("leave", tasks, {}, self.inventory, self.removes))

@@ -16,7 +16,7 @@ import functools
 from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple, TypeVar
 
 from ...model import hints
-from ...model.address_clash import AddressTaken
+from ...model.address_clash import AddressTaken, Index
 from ...model.errors import BerthError, InstanceExists
 from ...model.lifecycle import OWN
 from ...model.messages import ClaimResult, Document, Note
@@ -119,6 +119,12 @@ def usage() -> Procedure[Dict[str, Amounts]]:
     """What each project uses."""
     found = (yield Scan(keys.QUOTAS))["found"]
     return {key[len(keys.QUOTAS) :]: keys.document(key, each) for key, each in found.items()}
+
+
+def addresses() -> Procedure[Index]:
+    """Who has which address."""
+    found = (yield Scan(keys.ADDRESSES))["found"]
+    return {keys.nic_of(key): {uuid: uuid} for key, uuid in ((key, keys.document(key, found[key])) for key in found)}
 
 
 def fleet_of(
@@ -256,7 +262,7 @@ class OnEngine:
             yield from holdings.leave_host(draft, uuid, left, entry["epoch"])
             keys.give_up(entry, [left] if left in lost else [])
         entry["epoch"] = entry["epoch"] if stays else max(entry["epoch"], keys.epoch_of(instance))
-        holdings.take(draft, instance, entry, self.quotas, _names(plan), lost)
+        yield from holdings.take(draft, instance, entry, self.quotas, _names(plan), lost)
         intent = {"run": plan["run"], "kind": keys.CREATE, "host": host_uuid, "op": instance["token"], "claimed": False}
         draft.put(key, {**entry, "owner": stays, "pending": [intent]})
         provider: int = host["provider"] + 1
@@ -277,11 +283,7 @@ class OnEngine:
         plan["reachable"] = [name for name, host in plan["hosts"].items() if "uuid" in host]
 
     def _choose_address_again(self, plan: Plan, instance: Instance) -> Procedure[bool]:
-        found = (yield Scan(keys.ADDRESSES))["found"]
-        held = {
-            keys.nic_of(key): {uuid: uuid} for key, uuid in ((key, keys.document(key, found[key])) for key in found)
-        }
-        return addressing.choose_again(instance, held, plan.get("kept_addresses", {}))
+        return addressing.choose_again(instance, (yield from addresses()), plan.get("kept_addresses", {}))
 
     def _confirm(self, plan: Plan, instance: Instance) -> Procedure[None]:
         """The host has claimed it. Build it, unless another run has taken over the intent meanwhile."""

@@ -106,7 +106,7 @@ def as_of_now(host: Document, document: Document) -> Document:
     entries = {each["uuid"]: each for each in document["instances"]}
     now = {**document, "num_instances": document["num_instances"]}
     for uuid, epoch in host["removed"].items():
-        if uuid in entries and not _is_later(entries[uuid], epoch):
+        if uuid in entries and _is_over(entries[uuid], epoch):
             _count(now, entries.pop(uuid), -1)
     for uuid, entry in host["reserved"].items():
         if uuid not in entries or _is_newer(entry, entries[uuid]):
@@ -131,8 +131,9 @@ def _generation(entry: Mapping[str, Any]) -> List[int]:
     return list(entry.get("generation") or (0, 0))
 
 
-def _is_later(entry: Mapping[str, Any], epoch: int) -> bool:
-    return not entry.get("foreign") and keys.epoch_of(entry) > epoch
+def _is_over(entry: Mapping[str, Any], epoch: int) -> bool:
+    """Whether it shows an instance that was removed since. A guest that is no instance any more stays, and takes room."""
+    return not entry.get("foreign") and keys.epoch_of(entry) <= epoch
 
 
 def reservation(instance: Instance, epoch: int) -> Document:
@@ -230,9 +231,9 @@ def change_room(draft: Draft, host_uuid: str, uuid: str, generation: Sequence[in
 
 
 def _room(entry: Mapping[str, Any]) -> Document:
-    flavor, disks = entry["flavor"], entry.get("disks") or {}
+    flavor, disks = entry["flavor"] or {}, entry.get("disks") or {}
     disk_gb = sum(flavor.get(part, 0) for part in ("root_gb", "ephemeral_gb")) + sum(disks.values())
-    return {**NO_ROOM, "vcpus": flavor["vcpus"], "memory_mb": flavor["memory_mb"], "disk_gb": disk_gb}
+    return {**NO_ROOM, **{part: flavor.get(part, 0) for part in ("vcpus", "memory_mb")}, "disk_gb": disk_gb}
 
 
 def _shown(draft: Draft, host_uuid: str) -> Procedure[Optional[Dict[str, Document]]]:
@@ -263,6 +264,6 @@ def _told(host: Document, document: Document) -> Document:
         "removed": {
             uuid: epoch
             for uuid, epoch in host["removed"].items()
-            if uuid in shown and not _is_later(shown[uuid], epoch)
+            if uuid in shown and _is_over(shown[uuid], epoch)
         },
     }

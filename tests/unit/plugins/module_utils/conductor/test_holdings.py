@@ -52,7 +52,7 @@ class Registry:
             yield from holdings.read(draft, instance)
             key = keys.instance(WEB)
             entry = draft.get(key) or keys.new_instance("web", "p")
-            holdings.take(draft, instance, entry, {}, {})
+            yield from holdings.take(draft, instance, entry, {}, {})
             draft.put(key, {**entry, "owner": owner, "pending": list(pending), "epoch": 1})
 
         self.do(transacted(change))

@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A create, a delete, a shelve and an unshelve are killed before and after each thing that they ask a host or the registry, over
-both kinds of registry, or each answer of the engine to what they write is lost. The next run finishes what was begun, and the one
-after it changes nothing."""
+"""A create, a delete, a change of volumes, a shelve and an unshelve are killed before and after each thing that they ask a host or the
+registry, over both kinds of registry, or each answer of the engine to what they write is lost. The next run finishes what was
+begun, and the one after it changes nothing."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.ste
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import hosts, keys
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document
 
-NAME = "web1"
-BEFORE = {"create": (), "delete": ("create",), "shelve": ("create",), "unshelve": ("create", "shelve")}
+NAME, VOLUMES = "web1", ["db", "logs"]
+CREATED = ("create",)
+BEFORE = {"create": (), "delete": CREATED, "update_disks": CREATED, "shelve": CREATED, "unshelve": ("create", "shelve")}
 
 
 class Killable(registry_case.Site):
@@ -36,7 +37,7 @@ class Killable(registry_case.Site):
     def killed(self, kind, after):
         """Whether a run of the playbook, which is killed ``after`` so many steps, had more to do."""
         self.world.engine = self.engine if self.over == "engine" else None
-        run = Runs(self.world, list(self.machines), (NAME,), registry_case.Dice())
+        run = Runs(self.world, list(self.machines), (NAME,), registry_case.Dice(), berth_volumes=VOLUMES)
         run.mark = self.mark() if self.world.engine else None
         steps = getattr(run, kind)()
         cut = list(itertools.islice(steps, after))
@@ -45,7 +46,7 @@ class Killable(registry_case.Site):
         return len(cut) == after
 
     def again(self, kind):
-        return self.playbook(kind, mark=self.mark() if self.over == "engine" else None)
+        return self.playbook(kind, mark=self.mark() if self.over == "engine" else None, berth_volumes=VOLUMES)
 
     def check_finished(self, kind):
         """By a run, after which another one changes nothing of what the registry says."""
@@ -53,11 +54,14 @@ class Killable(registry_case.Site):
         before = self.all_keys()
         assert self.again(kind) == {} and self.all_keys() == before
         assert (self.owner(NAME) is not None) is (kind != "delete")
-        assert self.holds_room() is (kind in ("create", "unshelve"))
+        assert self.holds_room() is (kind not in ("delete", "shelve"))
         if self.over == "engine":
             self.world.engine = self.engine
             check(self.world)
             assert self.room_in_registry() is self.holds_room()
+            used = self.document(keys.quota("default"))
+            made = len(VOLUMES) if kind == "update_disks" else 0
+            assert (used.get("volumes", 0), used.get("gigabytes", 0)) == (made, made)
 
     def holds_room(self):
         return any(machine.used_mb() for machine in self.machines.values())
