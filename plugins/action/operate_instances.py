@@ -27,6 +27,7 @@ from ..module_utils.conductor.registry.changes import ChangesOnEngine
 from ..module_utils.conductor.registry.embedded import Embedded
 from ..module_utils.conductor.registry.engine import Known, RemovesOnEngine, chosen
 from ..module_utils.conductor.registry.scope import CHANGES
+from ..module_utils.conductor.registry.shelves import shelved, unshelved
 from ..module_utils.model import copy_hints, made_images
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import ADOPTED, IDENTITY, project_of
@@ -166,7 +167,7 @@ class ActionModule(LocateInstances, MovesInstances):
         if operation == renaming.OPERATION:
             return rename(tasks, given, self._task.check_mode, changes)
         if operation in (*backup_host.ORDERS, "shelve", "unshelve"):
-            return self._backup(operation, tasks, given, task_vars)
+            return self._backup(operation, tasks, given, task_vars, located.get("known"))
         lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
         removes = RemovesOnEngine(Known(**located["known"]), lost) if "known" in located else Embedded()
         if operation == "delete":
@@ -185,19 +186,22 @@ class ActionModule(LocateInstances, MovesInstances):
             return rescue(tasks, given, self._task.check_mode)
         return operate(operation, tasks, given)
 
-    def _backup(self, operation, tasks, given, task_vars):
+    def _backup(self, operation, tasks, given, task_vars, known):
         run = backup_runs.run_of(self, task_vars)
         tasks = {
             name: {"project_id": project_of(variables(task_vars, name, IDENTITY)), **task}
             for name, task in tasks.items()
         }
+        known = Known(**known) if known and not self._task.check_mode else None
         if operation == "shelve":
-            return shelve(tasks, given, run)
+            procedure = shelve(tasks, given, run)
+            return shelved(tasks, procedure) if known else procedure
         if operation == "unshelve":
-            return unshelve(tasks, run)
-        shelved = [name for name in tasks if tasks[name].get("shelved")]
-        say(*("%s is shelved: its disks are in a backup already" % name for name in shelved))
-        tasks = {name: task for name, task in tasks.items() if name not in shelved}
+            procedure = functools.partial(unshelve, run=run)
+            return unshelved(tasks, procedure, known) if known else procedure(tasks)
+        without_disks = [name for name in tasks if tasks[name].get("shelved")]
+        say(*("%s is shelved: its disks are in a backup already" % name for name in without_disks))
+        tasks = {name: task for name, task in tasks.items() if name not in without_disks}
         minutes = self.own_variables(task_vars, [MINUTES]).get(MINUTES) if operation == "backup" else None
         if minutes:
             return back_up(tasks, given, run, int(minutes), time.monotonic)

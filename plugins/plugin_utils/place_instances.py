@@ -337,7 +337,7 @@ class PlaceInstances(ControllerAction):
             least=run.least(),
             fixed=lambda: fixed_addresses(run.catalogs.instances, run.catalogs),
             dry=run.is_plan and self._task.check_mode,
-            used=run.registry.known.used if run.registry else None,
+            used=run.registry.known.used_beside(run.lost) if run.registry else None,
             ended=run.registry.known.ended() if run.registry else {},
         )
 
@@ -399,11 +399,12 @@ class PlaceInstances(ControllerAction):
         """(who decides over the claims of a plan, its engine if it has one). ``values``: the variables of the run."""
         catalog, hosts = Catalog.from_variables(values), kvm_hosts(task_vars, self._task.args.get("hosts"))
         access = registry_access.of_run(self, task_vars, hosts)
+        lost = [*lost_hosts(values), *fenced(task_vars)["hosts"]]
         if access:
             place = functools.partial(self._place_again, task_vars, catalog)
-            return OnEngine(catalog.quotas, place, functools.partial(all_hosts, task_vars, hosts, Known())), access
+            left = [host for host in hosts if host not in lost]
+            return OnEngine(catalog.quotas, place, functools.partial(all_hosts, task_vars, left, None)), access
         digests = {host: reply.get("digests") for host, reply in replies(task_vars, FOUND).items()}
-        lost = [*lost_hosts(values), *fenced(task_vars)["hosts"]]
         return Embedded(digests, lost, after_the_claims(catalog.quotas) if values.get("berth_quotas") else None), None
 
     def _place_again(self, task_vars, catalog, instances, fleet):

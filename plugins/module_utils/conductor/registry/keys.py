@@ -75,10 +75,18 @@ _PENDING = object_of(
     optional=("sizes",),
 )
 _CHECKS: Dict[str, Check] = {
-    # before: while the hosts change over, the incarnation that they come from, or an empty text if they had no registry
+    # before: while the hosts change over, the incarnation that they come from, or an empty text if they had no registry;
+    # cluster: the engine's own name for itself, see Transacted
     META: object_of(
-        {"schema": whole(SCHEMA, SCHEMA), "incarnation": text(64), "kind": text(32), "open": flag, "before": text(64)},
-        optional=("before",),
+        {
+            "schema": whole(SCHEMA, SCHEMA),
+            "incarnation": text(64),
+            "kind": text(32),
+            "open": flag,
+            "before": text(64),
+            "cluster": text(64),
+        },
+        optional=("before", "cluster"),
     ),
     # reserved: what instances take there that the facts do not show yet, removed: epochs of those that they still show
     HOSTS: object_of(
@@ -227,6 +235,11 @@ def _invalid_facts(key: str, rule: str) -> BerthError:
 
 def _invalid(error: Type[BerthError], key: str, field: str, value: Any, rule: str) -> BerthError:
     return error("%s in the registry: %s is not valid" % (key, field), field=field, value=value, rule=rule)
+
+
+def is_of_cluster(meta: Document, cluster: str) -> bool:
+    """Whether the engine is the one that META was written to."""
+    return bool(meta.get("cluster", cluster) == cluster)
 
 
 def new_instance(instance_name: str, project: str) -> Document:
