@@ -24,7 +24,8 @@ from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.junit import HEAD, junit
 from ..plugin_utils.known_fleet import known_fleet
 from ..plugin_utils.plain import number, plain
-from ..plugin_utils.screen import say
+from ..plugin_utils.screen import say, warn
+from ..plugin_utils.selection import selected
 
 MOST_BYTES = 1 << 24
 MOST_SETS = 5000  # of hosts that fail at once: some minutes
@@ -37,6 +38,7 @@ class ActionModule(ControllerAction):
             "choices": ["assert", "capacity", "movability", "survive", "what_if"],
             "required": True,
         },
+        "instances": {"type": "list", "elements": "str"},
         "gone": {"type": "list", "elements": "str", "default": []},
         "like": {"type": "list", "elements": "str", "default": []},
         "assertions": {"type": "path"},
@@ -53,6 +55,7 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])
         _check_hosts(args, hosts)
+        only = _only(args, task_vars, hosts)
         entries = _assertions(args) if args["question"] == "assert" else []
         kept_free = Whole(0, len(hosts)).check(number(args["kept_free"]), "berth_kept_free")
         failures = Whole(0 if args["away"] else 1, 3).check(number(args["failures"]), "berth_failures")
@@ -63,7 +66,9 @@ class ActionModule(ControllerAction):
             answer, lines = _capacity(known, known.fleet, kept_free)
         elif args["question"] == "movability":
             cold = known_fleet(self, task_vars, hosts, "cold").fleet
-            answer, lines = _movability(movability(known.fleet, cold))
+            found = movability(known.fleet, cold)
+            answer, lines = _movability(found if only is None else [each for each in found if each.name in only])
+            lines += ["%s is on no host that answers" % name for name in only or () if name not in answer]
         elif args["question"] == "what_if":
             answer, lines = _what_if(known, args["gone"], args["like"], failures)
         elif args["question"] == "assert":
@@ -87,6 +92,17 @@ def _check_hosts(args, hosts):
                 raise KvmHostNotFound.of(variable, host, hosts)
     if args["question"] == "what_if" and not args["gone"] and not args["like"]:
         raise InvalidInput("berth_hosts_gone", None, "names of KVM hosts, here or in berth_hosts_like")
+
+
+def _only(args, task_vars, hosts):
+    """The names of the instances that the answer is about, None for all."""
+    if args["instances"] is None:
+        return None
+    if args["question"] == "movability":
+        return selected(task_vars, args["instances"], hosts)
+    if not args["away"]:
+        warn("%s is about the whole fleet, also with a selection" % args["question"])
+    return None
 
 
 def _assertions(args):
@@ -124,7 +140,8 @@ def _capacity(known, fleet, kept_free, gone=()):
     flavors = [flavor for _name, flavor in sorted(known.flavors.items())]
     for name, found in questions.of_flavors(fleet, flavors, kept_free, gone).items():
         answer[name] = {"count": found.count, "hosts": found.of_host, "limited": found.limited}
-        where = ", ".join("%d on %s" % (count, host) for host, count in sorted(found.of_host.items()) if count)
+        taken = sorted(found.of_host, key=lambda host: found.of_host[host])[: len(found.of_host) - kept_free]
+        where = ", ".join("%d on %s" % (found.of_host[host], host) for host in sorted(taken) if found.of_host[host])
         rows.append((name, str(found.count), where or "nowhere"))
         why += ["%s, not one more: %s" % (name, reason) for _host, reason in sorted(found.limited.items())]
     free = ", with %d hosts kept free" % kept_free if kept_free else ""

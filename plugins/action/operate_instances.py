@@ -205,6 +205,8 @@ class ActionModule(LocateInstances, MovesInstances):
         minutes = self.own_variables(task_vars, [MINUTES]).get(MINUTES) if operation == "backup" else None
         if minutes:
             return back_up(tasks, given, run, int(minutes), time.monotonic)
+        if operation == "backups":
+            return backup_host.list_backups(tasks, given, run)
         return backup_host.operate_anywhere(operation, tasks, given, run)
 
     def _updates(self, tasks, hosts, task_vars, changes):

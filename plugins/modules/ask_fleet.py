@@ -25,6 +25,10 @@ options:
     type: str
     choices: [assert, capacity, movability, survive, what_if]
     required: true
+  instances:
+    description: The instances of which V(movability) tells. By default all; the other questions are about all in any case.
+    type: list
+    elements: str
   gone:
     description: Hosts without which V(what_if) answers. Their instances go to the others first.
     type: list

@@ -11,6 +11,10 @@ version_added: 1.0.0
 short_description: "Internal: report an instance or a KVM host in its own name, so that the recap counts it"
 description:
   - Part of the playbooks. Fails with the reason in the closing table. A KVM host that did not answer is unreachable.
+options:
+  msg:
+    description: The reason, where no closing table has it.
+    type: str
 extends_documentation_fragment:
   - berth.kvm.controller
 """

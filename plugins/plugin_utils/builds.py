@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
-from ansible.errors import AnsibleError
 from ansible.module_utils.common.validation import check_type_int
 
 from ..module_utils.conductor import kept_entries
@@ -41,10 +40,7 @@ def _timeout(task_vars: Dict[str, Any], name: str) -> int:
     own = raw_vars(task_vars, task_vars["inventory_hostname"])
     given = [task_vars[each] for each in TIMEOUTS if each in task_vars and task_vars[each] != own.get(each)]
     field = next((each for each in TIMEOUTS if each in raw_vars(task_vars, name)), TIMEOUTS[0])
-    try:
-        value = variables(task_vars, name, [field]).get(field, [*given, SECONDS][0])
-    except AnsibleError as error:
-        raise InvalidInput(field, None, "whole seconds: %s" % error) from None
+    value = variables(task_vars, name, [field]).get(field, [*given, SECONDS][0])
     try:
         return int(check_type_int(value))
     except TypeError:

@@ -346,8 +346,8 @@ class PlaceInstances(ControllerAction):
         requests, lacks, faults, held = {}, {}, [], {}
         for name in names:
             catalog = run.catalogs.of(name)
-            values = variables(run.task_vars, name, (*INSTANCE, "berth_locked", "berth_mend", CLONE_OF))
             try:
+                values = variables(run.task_vars, name, (*INSTANCE, "berth_locked", "berth_mend", CLONE_OF))
                 request, lacks[name] = _request(run, name, values, catalog, hosts)
             except BerthError as error:
                 faults.append((name, error))
@@ -422,6 +422,8 @@ class PlaceInstances(ControllerAction):
             warn("Host %s is left out: %s" % (name, reason))
         if result["failures"] or verbosity() or shown:
             say(*result["explanation"].splitlines())
+        for name, host in sorted(result["existing"].items() if shown else ()):
+            say("%s is on %s already: berth.kvm.why says why" % (name, host))
 
     def _result(self, instances, fleet):
         chosen = ("uuid", "host", "host_uuid", "alternates", "allocation", "limits")

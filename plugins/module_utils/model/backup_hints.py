@@ -74,7 +74,7 @@ def correct_address(host: str) -> str:
 
 
 def back_up_again(name: str) -> str:
-    """What a run found of an instance is so no more."""
+    """What a run found of an instance is so no more, or a backup is damaged."""
     return "Run berth.kvm.backup --limit %s again" % name
 
 

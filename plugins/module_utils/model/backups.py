@@ -17,6 +17,7 @@ from __future__ import annotations
 import shlex
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
+from .errors import BerthError
 from .messages import Document
 from .schema import Fields, Flag, ListOf, MapOf, OneOf, OrNull, Text, Whole
 
@@ -29,6 +30,10 @@ VARIABLES, TPM_STATE = "nvram.fd", "tpm2-00.permall"
 LARGEST_FILE = 16 << 20  # bytes of a description, and of what a guest's firmware keeps
 SCHEMA = 1
 LONGEST_CHAIN = 30  # backups that stand on each other, unless a run says otherwise
+
+
+class BackupDamaged(BerthError):
+    """A file of the backup, or of one that it stands on, is missing or is not as it was written. Nothing was changed."""
 
 
 # Where people put them who restore by hand.

@@ -15,7 +15,8 @@ import dataclasses
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from ...model import backup_hints
-from ...model.errors import BerthError
+from ...model.backups import BackupDamaged
+from ...model.errors import BerthError, shortened
 from ...model.messages import Document
 from .operate import FAILED, Done, Tasks, error_of_answer, operate
 from .steps import Ask, Procedure, said
@@ -88,6 +89,23 @@ def operate_anywhere(
         yield from ORDERS[operation](now, run.dry)
         done.update({case.name: case.done for case in now})
     return done
+
+
+def list_backups(tasks: Tasks, given: Mapping[str, Document], run: Run) -> Procedure[Dict[str, Done]]:
+    """The backups of each instance, for people: a damaged one is an error."""
+    done = yield from operate_anywhere("backups", tasks, given, run)
+    for name, each in done.items():
+        each.errors += _damaged(name, each.instance.get("backups", ()))
+    return done
+
+
+def _damaged(name: str, backups: Sequence[Document]) -> List[Document]:
+    """The error of a list that has backups from which nothing can be restored."""
+    damaged = [str(each["id"]) for each in backups if each["faults"]]
+    said = "%d of the %d backups of %s cannot be restored: %s" % (
+        len(damaged), len(backups), name, shortened(damaged),
+    )  # fmt: skip
+    return [BackupDamaged(said, hint=backup_hints.back_up_again(name)).to_dict()] if damaged else []
 
 
 def _no_host(name: str, host: Any, hosts: Mapping[str, Any]) -> BackupHostNotFound:

@@ -217,6 +217,10 @@ def _keep_due(planned: Planned, views: Views) -> None:
             del planned.errors[name]
         if is_due and error["code"] == InstanceIsLocked.__name__:
             planned.notes.append("%s: due, but not confirmed: %s" % (name, closing_table.text_of(error)))
+    if not (planned.moves or planned.errors or planned.notes):
+        planned.notes.append(
+            "Nothing is due: on the hosts that answered no resize or cold migration waits to be confirmed"
+        )
 
 
 def _place(planned: Planned, requests: Mapping[str, Optional[Document]], fleet: Fleet, wanted: Wanted) -> None:

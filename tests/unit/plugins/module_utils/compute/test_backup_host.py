@@ -17,7 +17,11 @@ from small_disks import holds, web_off, write
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts, away, keep, place, store
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import following, transfer
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.backup_host import Run, operate_anywhere
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.backup_host import (
+    Run,
+    list_backups,
+    operate_anywhere,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask
 from ansible_collections.berth.kvm.plugins.module_utils.model import backup_hints, reply
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -60,7 +64,8 @@ class Fleet:
         task = {"uuid": self.case.uuid, "hosts": [KVM], "project_id": "default"}
         run = Run({STORE: None}, 4, lambda: KEY, self.dry)
         variables = {"to": self.to, "host": STORE, **given}
-        procedure = operate_anywhere(operation, {"web1": task}, {"web1": variables}, run)
+        asked = {"web1": task}, {"web1": variables}, run
+        procedure = list_backups(*asked) if operation == "backups" else operate_anywhere(operation, *asked)
         return driven(procedure, self._answers)["web1"]
 
     def _answers(self, step):
@@ -164,6 +169,16 @@ def test_a_damaged_backup_is_not_restored_and_the_disks_stay(web, to):
         file.seek(-1, os.SEEK_END)
         file.write(b"\1")
     assert code(restored(web, to)) == "BackupDamaged" and holds(web.root, 7) and left(web, to) == []
+
+
+def test_a_list_with_a_damaged_backup_fails_and_names_it(web, to):
+    """A timer that lists them would see no difference by its status."""
+    whole, damaged = back_up(web, to, full=True), back_up(web, to, full=True)
+    assert not Fleet(web, to).play("backups").errors
+    os.remove(os.path.join(to, web.uuid, damaged["id"], "root.qcow2"))
+    (error,) = Fleet(web, to).play("backups").errors
+    assert error["code"] == "BackupDamaged" and error["message"].endswith(damaged["id"])
+    assert whole["id"] not in error["message"]
 
 
 def test_what_no_wish_keeps_is_removed_on_the_backup_host(web, to):

@@ -479,7 +479,14 @@ def test_an_instance_that_no_move_would_take_says_so_where_it_is_shown():
 def test_the_hosts_that_were_tried_are_told_with_the_name_of_the_instance_and_not_its_uuid():
     uuid = "9d852d78-5efb-58b1-992e-e3c61db183f7"
     attempt = {"attempt": 1, "host": "kvm2", "code": "X", "cause": "Instance %s cannot be moved" % uuid}
-    assert "Instance web1 cannot be moved" in closing_table.tried("web1", uuid, [attempt])[-1]
+    assert (
+        "Instance web1 cannot be moved" in closing_table.tried("web1", uuid, [attempt, {**attempt, "host": "kvm3"}])[-1]
+    )
+
+
+def test_what_failed_on_one_host_alone_is_not_told_twice():
+    attempt = {"attempt": 1, "host": "kvm2", "code": "X", "cause": "no bridge"}
+    assert closing_table.tried("web1", "u", [attempt]) == []
 
 
 @pytest.mark.parametrize("check_mode, state", [(True, "would be stopped"), (False, "stopped")])
