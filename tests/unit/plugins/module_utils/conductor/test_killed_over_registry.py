@@ -135,6 +135,8 @@ def test_an_audit_ends_a_change_that_was_killed_at_any_step(sites, kind):
         assert site.audit().differences == []
         site.world.engine = site.engine
         check(site.world)
+
+
 def refused_unshelve(site, meanwhile):
     """The code of its error. ``meanwhile``: what befalls after the run has found the instance."""
     site.world.engine = site.engine
@@ -164,3 +166,18 @@ def test_an_unshelve_takes_no_room_for_an_instance_that_another_run_has_changed_
     key = keys.instance(site.world.uuid(NAME))
     written = keys.written(key, site.document(key))
     assert refused_unshelve(site, lambda: site.engine.transact(Transact(writes=(written,)))) == "ClaimConflict"
+
+
+@pytest.mark.follows("free_name")
+def test_a_name_that_a_killed_rename_has_taken_is_free_after_an_audit(sites):
+    site = next(sites)("engine", "rename")
+    assert site.again("create") == {}
+    key = keys.name("default", NEW_NAME)
+    for after in itertools.count():
+        assert site.killed("rename", after)
+        if key in site.engine.keys:
+            break
+    assert site.playbook("create", NEW_NAME, mark=site.mark()) == {NEW_NAME: "InstanceExists"}
+    assert "berth.kvm.audit" in site.hints[NEW_NAME]
+    site.audit()
+    assert site.playbook("create", NEW_NAME, mark=site.mark()) == {}
