@@ -30,6 +30,10 @@ options:
         description: How many GiB the registry may take.
         type: int
         required: true
+      hosts_authority:
+        description: The authority, in PEM, that signs for the hosts that read the registry.
+        type: str
+        required: true
       backup_directory:
         description: Where the backups are.
         type: path
@@ -99,6 +103,7 @@ SETTINGS = {
     "name": {"type": "str", "required": True},
     "members": {"type": "dict", "required": True},
     "quota_gb": {"type": "int", "required": True},
+    "hosts_authority": {"type": "str", "required": True},
     "backup_directory": {"type": "path", "required": True},
     "backups": {"type": "int", "required": True},
 }

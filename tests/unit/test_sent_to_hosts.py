@@ -34,6 +34,7 @@ MOST = {
     "instance_copy": 373,
     "instance_info": 291,
     "migration": 601,
+    "outage_unit": 53,
     "registry_member": 53,
     "rescan": 134,
     "volume": 415,
