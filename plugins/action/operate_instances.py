@@ -20,7 +20,7 @@ from ..module_utils.conductor.procedures.copies import counts_at, keep_one, reco
 from ..module_utils.conductor.procedures.delete import Moving, and_forget, delete
 from ..module_utils.conductor.procedures.operate import Done, adopt, look, operate, rename
 from ..module_utils.conductor.procedures.rebuild import rebuild, rescue
-from ..module_utils.conductor.procedures.shelve import shelve, unshelve
+from ..module_utils.conductor.procedures.shelve import Elsewhere, shelve, unshelve
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
 from ..module_utils.conductor.registry.embedded import Embedded
 from ..module_utils.conductor.registry.engine import Known, RemovesOnEngine, chosen
@@ -36,7 +36,7 @@ from ..plugin_utils.fixed_addresses import fixed_addresses
 from ..plugin_utils.inventory_differences import InventoryDifferences
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
 from ..plugin_utils.locating import LocateInstances
-from ..plugin_utils.moving_instances import Legs, MovesInstances, MovesToDelete, states_of
+from ..plugin_utils.moving_instances import Legs, MovesInstances, MovesToDelete, MovesToUnshelve, states_of
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
@@ -147,7 +147,9 @@ class ActionModule(LocateInstances, MovesInstances):
             return adopt(tasks, given, hosts)
         if operation == renaming.OPERATION:
             return rename(tasks, given, self._task.check_mode)
-        if operation in (*backup_host.ORDERS, "shelve", "unshelve"):
+        if operation == "unshelve":
+            return self._unshelve(tasks, located, hosts, task_vars)
+        if operation in (*backup_host.ORDERS, "shelve"):
             return self._backup(operation, tasks, given, task_vars)
         if operation == "delete":
             lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
@@ -168,15 +170,9 @@ class ActionModule(LocateInstances, MovesInstances):
         return operate(operation, tasks, given)
 
     def _backup(self, operation, tasks, given, task_vars):
-        run = backup_runs.run_of(self, task_vars)
-        tasks = {
-            name: {"project_id": project_of(variables(task_vars, name, IDENTITY)), **task}
-            for name, task in tasks.items()
-        }
+        run, tasks = backup_runs.run_of(self, task_vars), _with_projects(tasks, task_vars)
         if operation == "shelve":
             return shelve(tasks, given, run)
-        if operation == "unshelve":
-            return unshelve(tasks, run)
         shelved = [name for name in tasks if tasks[name].get("shelved")]
         say(*("%s is shelved: its disks are in a backup already" % name for name in shelved))
         tasks = {name: task for name, task in tasks.items() if name not in shelved}
@@ -184,6 +180,12 @@ class ActionModule(LocateInstances, MovesInstances):
         if minutes:
             return back_up(tasks, given, run, int(minutes), time.monotonic)
         return backup_host.operate_anywhere(operation, tasks, given, run)
+
+    def _unshelve(self, tasks, located, hosts, task_vars):
+        moving, located["moving"] = located["moving"], []  # their moves are no end of their own
+        tasks = _with_projects({**tasks, **{name: {"hosts": []} for name in moving}}, task_vars)
+        elsewhere = Elsewhere(moving, MovesToUnshelve(self, hosts, task_vars).plan)
+        return unshelve(tasks, backup_runs.run_of(self, task_vars), elsewhere)
 
     def _updates(self, tasks, hosts, task_vars):
         inventory = InventoryDifferences(task_vars, list(tasks), hosts, self._loader)
@@ -214,6 +216,12 @@ class ActionModule(LocateInstances, MovesInstances):
 
 def _tasks(located):
     return {name: task for name, task in located["instances"].items() if name not in located["errors"]}
+
+
+def _with_projects(tasks, task_vars):
+    return {
+        name: {"project_id": project_of(variables(task_vars, name, IDENTITY)), **task} for name, task in tasks.items()
+    }
 
 
 def _where_set_aside(located, done, dry):
@@ -253,7 +261,7 @@ def _backups(operation, located, done):
     """The lines about the backups that were made, listed or restored."""
     for name, each in done.items():
         if "backups" in each.instance:
-            host = each.instance.get("backup_host") or located["instances"][name]["hosts"][-1]
+            host = each.instance.get("backup_host") or each.host or located["instances"][name]["hosts"][-1]
             yield from show_backup.lines(operation, name, host, each.instance["backups"])
 
 

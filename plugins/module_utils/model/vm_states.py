@@ -106,7 +106,7 @@ CHANGES: Dict[str, Change] = {
     "snapshots": Change(ALL),
     "rename": Change((ACTIVE, PAUSED, STOPPED, RESCUED)),
     "resize": Change((ACTIVE, STOPPED)),
-    "migration": Change((ACTIVE, STOPPED)),
+    "migration": Change((ACTIVE, STOPPED, SHELVED)),
     "live-migration": Change((ACTIVE, PAUSED)),
     "adopt": Change(ALL),
     "leave": Change(ALL),
@@ -143,7 +143,7 @@ def power_state(berth_state: Any, locked: Any) -> Optional[str]:
 
 def before(vm_state: str) -> str:
     """The state in which a move has found the instance, by what its source says."""
-    return vm_state if vm_state in CHANGES["live-migration"].legal else STOPPED
+    return vm_state if vm_state in (*CHANGES["live-migration"].legal, SHELVED) else STOPPED
 
 
 def is_meant_paused(record: Any) -> bool:
