@@ -92,6 +92,7 @@ CHANGES: Dict[str, Change] = {
     "update_disks": Change((ACTIVE, PAUSED, STOPPED)),
     "backup": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
     "backups": Change(ALL),
+    "delete_backup": Change(tuple(state for state in ALL if state != SHELVED)),
     "clone": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
     "image_from_instance": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
     "restore": Change((STOPPED, ERROR), STOPPED, "restoring"),

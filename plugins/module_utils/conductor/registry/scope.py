@@ -16,9 +16,9 @@ CREATES = ("place", "show_places")
 MOVES = ("cold_migrate", "confirm", "confirm_due", "live_migrate", "migrate", "resize", "revert")
 ENDS = ("delete",)
 AT_THE_HOST = (
-    "backup", "backups", "console", "delete_snapshot", "image_from_instance", "lock", "pause", "reboot", "rebuild", "recover",
-    "rescue", "restore", "resume", "revert_snapshot", "snapshot", "snapshots", "start", "stop", "suspend", "unlock", "unpause",
-    "unrescue",
+    "backup", "backups", "console", "delete_backup", "delete_snapshot", "image_from_instance", "lock", "pause", "reboot",
+    "rebuild", "recover", "rescue", "restore", "resume", "revert_snapshot", "snapshot", "snapshots", "start", "stop", "suspend",
+    "unlock", "unpause", "unrescue",
 )  # fmt: skip
 # What these move, they move as one of MOVES.
 PLANS = ("apply_plan", "maintain_host", "plan_maintenance", "rolling_reboot")
