@@ -30,10 +30,9 @@ options:
     type: str
     required: true
     choices:
-      [adopt, backup, backups, console, delete, delete_snapshot, image_from_instance, keep_one, leave, lock, pause, reboot, rebuild,
-       recover,
-       recover_record, remove_set_aside, rename, rescue, restore, resume, revert_snapshot, snapshot, snapshots, start, stop, suspend,
-       unlock, unpause, unrescue, update, update_disks]
+      [adopt, backup, backups, console, delete, delete_backup, delete_snapshot, image_from_instance, keep_one, leave, lock, pause,
+       reboot, rebuild, recover, recover_record, remove_set_aside, rename, rescue, restore, resume, revert_snapshot, snapshot,
+       snapshots, start, stop, suspend, unlock, unpause, unrescue, update, update_disks]
     version_added: 1.0.0
 extends_documentation_fragment:
   - berth.kvm.controller

@@ -29,6 +29,7 @@ LARGEST = 64 << 40
 VARIABLES, TPM_STATE = "nvram.fd", "tpm2-00.permall"
 LARGEST_FILE = 16 << 20  # bytes of a description, and of what a guest's firmware keeps
 SCHEMA = 1
+MOST_NAMED = 50  # backups in one hint
 LONGEST_CHAIN = 30  # backups that stand on each other, unless a run says otherwise
 
 

@@ -20,3 +20,8 @@ def make_room_to_unshelve(name: str, host: str) -> str:
             name,
         )
     )
+
+
+def mount_its_backup(host: str, to: str) -> str:
+    """A host that was chosen for a shelved instance does not see the directory of its backup."""
+    return "On %s, mount the storage for backups at %s and run the same again" % (host, to)

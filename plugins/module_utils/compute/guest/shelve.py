@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nova's shelve, offloaded, and its way back on the host that keeps the record of the instance. Its disks are in a backup meanwhile.
+"""Nova's shelve, offloaded, and its way back on the host that has the record of the instance: a move takes it to another one. Its
+disks are in a backup meanwhile.
 
     shelve:   record: shelved, with the backup -> no definition -> no disks -> record: no room
     unshelve: record: its room, unshelving -> backup/restore.py makes the disks, and the record active -> start

@@ -5,6 +5,7 @@
 
     backup:   looked, planned, opened, sent, kept, noted; after a failure closed
     restore:  found, fits, served, fetched, closed
+    delete:   let go, deleted
 
 The disks, the record and what the firmware keeps go from host to host; the controller makes the key and sees names and sizes.
 """
@@ -121,7 +122,7 @@ def _no_host(name: str, host: Any, hosts: Mapping[str, Any]) -> BackupHostNotFou
 def _back_up(cases: Cases, dry: bool) -> Procedure[None]:
     looked = yield from _stored("looked", cases, lambda case: _of(case, OF_STORE["backup"]))
     for case in looked:
-        case.known["stands"] = {"newest": case.known["newest"], "full": case.known["full"]}
+        case.known["stands"] = {part: case.known[part] for part in ("newest", "full", "spare")}
     planned = yield from _at_home("planned", looked, lambda case: case.known["stands"])
     if dry:
         _would_change(planned)
@@ -159,8 +160,19 @@ def _restore(cases: Cases, dry: bool) -> Procedure[None]:
     yield from _stored("closed", served, lambda case: {"of": case.known["newest"]["uuid"]}, may_fail=True)
 
 
+def _delete(cases: Cases, _dry: bool) -> Procedure[None]:
+    """Its own host says whether the instance stands on the backup, as a shelved one does."""
+    let_go = yield from _at_home("let_go", cases, lambda case: {})
+    for case in (yield from _stored("deleted", let_go, lambda case: _of(case, ("backup",)))):
+        found = case.known["backups"]
+        case.done.changed = case.known["changed"]
+        case.done.instance = {**case.done.instance, "backups": found, "backup_host": case.host}
+        case.done.diff.append({"before": "".join("backup %s\n" % one["id"] for one in found), "after": ""})
+
+
 ORDERS: Dict[str, Callable[[Cases, bool], Procedure[None]]] = {
     "backup": _back_up,
+    "delete_backup": _delete,
     "backups": _list,
     "restore": _restore,
 }

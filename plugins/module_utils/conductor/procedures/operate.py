@@ -24,12 +24,14 @@ FAILED = {"error", "reason"}  # of which an answer has one or both if the host d
 
 @dataclasses.dataclass
 class Done:
-    """What became of one instance. ``instance``: as its last host shows it; ``set_aside``: host -> where its copy is;
+    """What became of one instance. ``instance``: as its last host shows it; ``host``: where it is now, if it has moved;
+    ``set_aside``: host -> where its copy is;
     ``errors``: of each host that refused, or whose
     result is unknown, {code, message, ...}."""
 
     changed: bool = False
     instance: Document = dataclasses.field(default_factory=dict)
+    host: Optional[str] = None
     gives_up: List[str] = dataclasses.field(default_factory=list)
     diff: List[Any] = dataclasses.field(default_factory=list)
     warnings: List[str] = dataclasses.field(default_factory=list)

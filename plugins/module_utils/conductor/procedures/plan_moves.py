@@ -27,6 +27,7 @@ from .. import (
     maintenance,
     moving,
     quotas,
+    sequences,
     sides,
     unconfirmed,
 )
@@ -282,8 +283,8 @@ def _set_destination(move: PlannedMove, instance: Instance, fleet: Fleet, new_to
     move["spec"], move["candidates"] = instance["spec"], moving.candidates(instance, new_token)
     move["destination"], move["why"] = instance["host"], instance.get("why")
     move["source_host"] = {"name": move["source"], "uuid": fleet.documents[move["source"]]["uuid"]}
-    begin = {migration.LIVE: "live_migrate"}.get(move["kind"], "resize")
-    move["sequence"] = "resize_here" if move["destination"] == move["source"] else begin
+    stays = move["destination"] == move["source"]
+    move["sequence"] = sequences.beginning(move["kind"], move["views"]["source"], stays)
     if move["sequence"] != "resize_here":
         move["candidates"] = [candidate for candidate in move["candidates"] if candidate["host"] != move["source"]]
 

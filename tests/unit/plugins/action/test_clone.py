@@ -115,7 +115,7 @@ def test_an_adopted_instance_is_not_cloned():
 def test_a_clone_is_made_on_no_other_host_and_can_be_moved_afterwards():
     code, message = refused(web2={**VM, "berth_target_host": "h1"})
     assert code == "CloneNotPossible" and "the disks of web1 are on h2" in message
-    assert clone_hints.move_afterwards("web2") in message
+    assert clone_hints.move_afterwards("web2", "web1") in message
     assert planned(web2=VM)["host"] == "h2"
 
 
