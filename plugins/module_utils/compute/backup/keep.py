@@ -11,7 +11,7 @@ import json
 import os
 from typing import Any, Callable, Dict, Optional
 
-from ...model import backup_retention, backups
+from ...model import backups
 from ...model.backups import INCREMENT, Backup, Disk
 from ...model.move_errors import TransferFailed
 from .. import durable, paths
@@ -74,7 +74,7 @@ def publish(where: Place, made: Backup, observe: Callable[[str], None]) -> None:
 
 def remove_old(where: Place, keep: Optional[int], keep_days: Optional[int], made: Backup) -> None:
     known: Dict[str, Backup] = where.known()
-    for backup_id in backup_retention.removable(list(known.values()), keep, keep_days, made.id):
+    for backup_id in backups.removable(list(known.values()), keep, keep_days, made.id):
         where.remove(backup_id)
 
 
