@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import math
+from typing import Sequence, Tuple
+from xml.etree import ElementTree
 
 from ..module_utils.conductor import silence
 from ..module_utils.conductor.errors import KvmHostNotFound
@@ -21,12 +23,12 @@ from ..plugin_utils import planned_lines
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.documents import check_replaceable, read_yaml, write_private
 from ..plugin_utils.inventory_variables import kvm_hosts
-from ..plugin_utils.junit import HEAD, junit
 from ..plugin_utils.known_fleet import known_fleet
 from ..plugin_utils.plain import number, plain
 from ..plugin_utils.screen import say, warn
 from ..plugin_utils.selection import selected
 
+HEAD = b'<testsuite name="berth.kvm '
 MOST_BYTES = 1 << 24
 MOST_SETS = 5000  # of hosts that fail at once: some minutes
 
@@ -219,3 +221,16 @@ def _survive(fleet, failures, away=()):
         return answer, [text if failures > 1 else "the instances of any host find a place on the others"]
     sure = "find no place" if found.proven else "found no place, one placed after the other"
     return answer, ["without %s: %s %s on the other hosts" % (", ".join(found.hosts), ", ".join(found.names), sure)]
+
+
+def junit(suite: str, results: Sequence[Tuple[str, str]]) -> bytes:
+    """``results``: (name, why it failed, "" if it did not)."""
+    failures = sum(bool(why) for _name, why in results)
+    root = ElementTree.Element(
+        "testsuite", name="berth.kvm %s" % suite, tests=str(len(results)), failures=str(failures), errors="0"
+    )
+    for name, why in results:
+        case = ElementTree.SubElement(root, "testcase", classname="berth.kvm.%s" % suite, name=name)
+        if why:
+            ElementTree.SubElement(case, "failure", message=why)
+    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=False) + b"\n"

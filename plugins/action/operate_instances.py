@@ -36,7 +36,6 @@ from ..plugin_utils.answers_of_hosts import FOUND
 from ..plugin_utils.berth_name import selected_by_name
 from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
 from ..plugin_utils.driving import carry_out
-from ..plugin_utils.fixed_addresses import fixed_addresses
 from ..plugin_utils.inventory_differences import InventoryDifferences
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
 from ..plugin_utils.locating import LocateInstances
@@ -47,7 +46,7 @@ from ..plugin_utils.screen import say
 from ..plugin_utils.second_look import after_second_look
 from ..plugin_utils.selection import check_play, in_inventory
 from ..plugin_utils.together import own_part
-from ..plugin_utils.whose_variables import Catalogs
+from ..plugin_utils.whose_variables import Catalogs, fixed_addresses
 
 MINUTES = "berth_backup_minutes"
 CHOICES = ("keep_one", "recover_record")  # of the copy, or the record, that counts

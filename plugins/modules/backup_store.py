@@ -84,15 +84,7 @@ attributes:
     details: Linux with QEMU's tools.
 """
 
-EXAMPLES = r"""
-- name: List the backups of an instance
-  berth.kvm.backup_store:
-    uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
-    name: web1
-    state: listed
-    to: /srv/backups
-"""
-
+EXAMPLES = "#"
 RETURN = r"""
 uuid:
   description: The instance that was asked about.

@@ -46,9 +46,8 @@ options:
     type: int
     default: 30
   keep:
-    description:
-      - With O(state=made), remove the backups of the instance but the newest so many, those of the last O(keep_days) days, and
-        those on which they stand. Without both, none is removed.
+    description: With O(state=made), remove the backups of the instance but the newest so many, those of the last O(keep_days) days, and
+      those on which they stand. Without both, none is removed.
     type: int
   keep_days:
     description: See O(keep).

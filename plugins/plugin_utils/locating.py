@@ -51,7 +51,7 @@ from .inventory_differences import InventoryDifferences, by_hand
 from .inventory_variables import is_true, kvm_hosts, listed, lost_hosts, variables, who_locked
 from .screen import say, warn
 from .selection import check_explicit, check_new_name, in_inventory, known_hosts, not_found, selected, warn_of_lost
-from .wanted_disks import wanted_disks
+from .wanted_update import wanted_disks
 
 RUN = (
     keep_one.FIELD,

@@ -311,7 +311,9 @@ class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names)
 
     def _change(self, tasks, carry_out):
         """As the action does it."""
-        yield from self._carry_out(operate.over(self.changes, tasks, carry_out, False) if self.changes else carry_out(tasks))
+        yield from self._carry_out(
+            operate.over(self.changes, tasks, carry_out, False) if self.changes else carry_out(tasks)
+        )
 
     def _carry_out(self, procedure, look=None):
         done = yield from self._play(procedure, look)

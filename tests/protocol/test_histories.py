@@ -20,7 +20,7 @@ from fibers import exchange_unlocked  # noqa: E402
 from history_steps import Asked, Step  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import notes  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model import backup_retention, fleet_hints, hints, state_hints  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import backups, fleet_hints, hints, state_hints  # noqa: E402
 
 SEEDS = range(6)
 HOSTS, NAMES = 3, ["web1"]
@@ -221,7 +221,7 @@ def test_a_backup_that_goes_with_one_on_which_another_stands_is_found(monkeypatc
     def only_the_last(known, keep, keep_days, made):
         return [each.id for each in known if keep and each.id != made]
 
-    monkeypatch.setattr(backup_retention, "removable", only_the_last)
+    monkeypatch.setattr(backups, "removable", only_the_last)
     assert histories.play(HOSTS, NAMES, [run("create"), *BACKUPS]).startswith("H7 the newest whole backup")
 
 

@@ -12,7 +12,7 @@ import json
 import os
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
-from ...model import backup_hints, backup_retention, backups
+from ...model import backup_hints, backups
 from ...model.backups import INCREMENT, Backup, Disk
 from ...model.errors import BerthError
 from ...model.move_errors import TransferFailed
@@ -86,7 +86,7 @@ def deleted(where: Place, ids: Sequence[str], name: str, dry: bool) -> List[Any]
         backups.ID.check(each, "berth_backup")
     there = where.read()
     going = [each for each in sorted(ids, reverse=True) if each in there]
-    stand = backup_retention.needed(list(where.known().values()), going)
+    stand = backups.needed(list(where.known().values()), going)
     if stand:
         with_all = sorted({*going, *itertools.chain(*stand.values())}, reverse=True)
         raise BackupNeeded(
@@ -102,12 +102,12 @@ def deleted(where: Place, ids: Sequence[str], name: str, dry: bool) -> List[Any]
 def spare(where: Place) -> List[str]:
     """The ids of those on which the newest does not stand, so many as a hint may name."""
     known = list(where.known().values())
-    return backup_retention.removable(known, 1, None, "")[: backups.MOST_NAMED] if known else []
+    return backups.removable(known, 1, None, "")[: backups.MOST_NAMED] if known else []
 
 
 def remove_old(where: Place, keep: Optional[int], keep_days: Optional[int], made: Backup) -> None:
     known: Dict[str, Backup] = where.known()
-    for backup_id in backup_retention.removable(list(known.values()), keep, keep_days, made.id):
+    for backup_id in backups.removable(list(known.values()), keep, keep_days, made.id):
         where.remove(backup_id)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 
-from ...model import adopted, copy_hints, host_hints, shelve_hints, shelves, volumes
+from ...model import adopted, copy_hints, host_hints, operation_hints, shelves, volumes
 from ...model.lifecycle import IN
 from ...model.move_errors import MigrationConflict, MigrationPreCheckError
 from .. import paths
@@ -86,7 +86,7 @@ def check_backup(host_name, record):
     if not os.path.isdir(os.path.join(shelved["to"], record.uuid, shelved["backup"])):
         problem = "%s does not see its backup %s in %s" % (host_name, shelved["backup"], shelved["to"])
         raise MigrationPreCheckError(
-            record.uuid, [problem], hint=shelve_hints.mount_its_backup(host_name, shelved["to"])
+            record.uuid, [problem], hint=operation_hints.mount_its_backup(host_name, shelved["to"])
         )
 
 

@@ -198,7 +198,9 @@ def _given_back(entry: Document, built: bool) -> Dict[str, int]:
 def _taken(instance: Mapping[str, Any], key: str, other: str, name: str) -> Exception:
     if key.startswith(keys.NAMES):
         text = "project %s has an instance %s already, with the uuid %s"
-        return InstanceExists(text % (instance["project"], instance["spec"]["name"], other), hint=registry_hints.free_name())
+        return InstanceExists(
+            text % (instance["project"], instance["spec"]["name"], other), hint=registry_hints.free_name()
+        )
     if key.startswith(keys.VOLUMES):
         return volumes.in_use(_volumes(instance["spec"], instance["project"])[key], name, instance["name"])
     held = {keys.nic_of(key): {other: "instance %s" % name}}

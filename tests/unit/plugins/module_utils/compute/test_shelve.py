@@ -35,8 +35,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import interru
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.outcome_of_create import left_as_found
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
     hints,
+    operation_hints,
     quota,
-    shelve_hints,
     shelves,
     snapshot_hints,
 )
@@ -199,7 +199,7 @@ def test_one_that_was_changed_between_its_backup_and_its_shelving_keeps_its_disk
 
     web.before["shelved"] = go_on
     error = web.refused("shelve")
-    assert (error["code"], error["hint"]) == ("ShelveNotPossible", shelve_hints.shelve_again("web1"))
+    assert (error["code"], error["hint"]) == ("ShelveNotPossible", operation_hints.shelve_again("web1"))
     assert has_its_disks(web) and web.case.state() == OFF
     web.before = {}
     web.good("shelve")
@@ -211,7 +211,7 @@ def test_one_that_runs_again_after_its_backup_keeps_its_disks(web):
         web.asked[1:] and acts.act(web.case.instance(), {**OF_INSTANCE, "state": "started"}, False)
     )
     error = web.refused("shelve")
-    assert (error["code"], error["hint"]) == ("InstanceInvalidState", shelve_hints.shelve_again("web1"))
+    assert (error["code"], error["hint"]) == ("InstanceInvalidState", operation_hints.shelve_again("web1"))
     assert has_its_disks(web) and web.case.state() == ON
 
 
@@ -244,7 +244,7 @@ def test_a_host_without_room_leaves_it_shelved_and_says_to_make_some(web, monkey
     make_room(web.case.host, monkeypatch, 512)
     for dry in (True, False):
         error, nowhere = web.run("unshelve", dry=dry).errors
-        assert (error["code"], error["hint"]) == ("ClaimFailed", shelve_hints.make_room_to_unshelve("web1", "kvm1"))
+        assert (error["code"], error["hint"]) == ("ClaimFailed", operation_hints.make_room_to_unshelve("web1", "kvm1"))
         assert nowhere["code"] == "NoValidHost"
     assert web.case.record == before
     make_room(web.case.host, monkeypatch)

@@ -17,7 +17,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import pl
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host, transfer
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import drained
-from ansible_collections.berth.kvm.plugins.module_utils.model import shelve_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import operation_hints
 
 pytestmark = needed
 NEXT, THIRD = "kvm2", "kvm3"
@@ -130,7 +130,7 @@ def test_a_host_that_does_not_see_the_directory_with_its_backup_is_not_where_it_
     os.rename(fleet.to, fleet.to + "-of-kvm1")
     refused, unseen = fleet.run("unshelve").errors
     assert (refused["code"], unseen["code"]) == ("ClaimFailed", "MigrationPreCheckError")
-    assert unseen["hint"] == shelve_hints.mount_its_backup(NEXT, fleet.to)
+    assert unseen["hint"] == operation_hints.mount_its_backup(NEXT, fleet.to)
     assert fleet.owners == [KVM] and state(fleet, KVM) == SHELVED and fleet.case.record.op is None
     os.rename(fleet.to + "-of-kvm1", fleet.to)
     fleet.good("unshelve")
