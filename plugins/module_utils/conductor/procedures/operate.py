@@ -76,7 +76,7 @@ def rename(tasks: Tasks, given: Mapping[str, Document], dry: bool) -> Procedure[
     for name, task in {} if dry else tasks.items():
         taken = None
         if not done[name].errors:
-            taken = renaming.taken_since(name, task, (yield Ask("rescan", {host: {} for host in task["asked"]})))
+            taken = renaming.taken_since(name, task, (yield Ask("rescan", renaming.look_again(task))))
         if taken:
             back = {**_arguments(OPERATIONS[renaming.OPERATION], task, {}), "new_name": name}
             yield from asked(done, "instance", {name: back}, {name: task["hosts"][-1]})

@@ -99,8 +99,9 @@ class Fleet:
         return done
 
     def refused(self, operation, **more):
-        (error,) = self.run(operation, **more).errors
-        return error
+        errors = self.run(operation, **more).errors
+        assert len(errors) == 1, errors
+        return errors[0]
 
     def files(self):
         return sorted(path.name for path in self.case.root.parent.iterdir())
