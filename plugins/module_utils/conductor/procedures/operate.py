@@ -83,7 +83,7 @@ def rename(
         if not done[name].errors and changes:
             taken = (yield from changes.stand({name: task})).get(name)
         elif not done[name].errors:
-            taken = renaming.taken_since(name, task, (yield Ask("rescan", {host: {} for host in task["asked"]})))
+            taken = renaming.taken_since(name, task, (yield Ask("rescan", renaming.look_again(task))))
         if taken:
             back = {**_arguments(OPERATIONS[renaming.OPERATION], task, {}), "new_name": name}
             yield from asked(done, "instance", {name: back}, {name: task["hosts"][-1]})

@@ -184,8 +184,9 @@ class Fleet:
         return done
 
     def refused(self, operation, **more):
-        (error,) = self.run(operation, **more).errors
-        return error
+        errors = self.run(operation, **more).errors
+        assert len(errors) == 1, errors
+        return errors[0]
 
     def files(self, host=KVM):
         directory = self.on[host].host.pool / "instances" / self.case.uuid
