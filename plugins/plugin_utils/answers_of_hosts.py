@@ -55,10 +55,10 @@ def read_reports(task_vars, hosts=None):
 
 def all_hosts(task_vars, hosts, known):
     """As engine.fleet_of(): all hosts as the registry has them, and those that were asked as they said. Of what is ``known`` of
-    the instances, nothing if hosts are chosen again."""
-    asked = replies(task_vars, FOUND) if known.entries else {}
+    the instances, None if hosts are chosen again."""
+    asked = replies(task_vars, FOUND) if known else {}
     live = _reports(task_vars, [name for name in hosts if name in asked])
-    return fleet_of(hosts, known, live, functools.partial(_with_cells, task_vars, hosts))
+    return fleet_of(hosts, known or Known(), live, functools.partial(_with_cells, task_vars, hosts))
 
 
 def known_of(task_vars):

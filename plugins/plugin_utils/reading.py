@@ -37,7 +37,7 @@ DEFAULTS = {**dict.fromkeys(BESIDE_FACTS, False), "must_answer": True, "most": N
 
 def read(action, args, task_vars):
     """Ask all hosts for their facts, and what they know about the instances; over a registry, those that it knows to have one of
-    them. ``args``: as of module read_hosts. Return its result."""
+    them, or all that may see their disks. ``args``: as of module read_hosts. Return its result."""
     args = {**DEFAULTS, **args}
     hosts = kvm_hosts(task_vars, args["hosts"])
     begin(action, task_vars, hosts)
@@ -47,7 +47,7 @@ def read(action, args, task_vars):
     new_name = action.own_variables(task_vars, [NEW_NAME]).get(NEW_NAME) if args["operation"] == RENAME else None
     uuids = _uuids({**args, "most": None} if access else args, task_vars, new_name)
     known, why_not = _known(action, task_vars, access, args["operation"], uuids) if access else (None, None)
-    asks_all = known is None or scope.searches(args["operation"])
+    asks_all = known is None or scope.asks_all(args["operation"])
     asked = hosts if asks_all else [name for name in hosts if name in known.asked()]
     began = time.time()
     results = ask(action, task_vars, asked, "host_facts", {"about": uuids, **more})

@@ -36,6 +36,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.disk.layers impo
 from ansible_collections.berth.kvm.plugins.module_utils.compute.paths import BITMAP, bitmap_of
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import cloning
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import backup, backup_host, shelve
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import shelves as rooms
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
 from ansible_collections.berth.kvm.plugins.module_utils.model import shelves
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -307,11 +308,18 @@ class Backups:
 
     def shelve(self):
         where = self._where()
-        yield from self._anywhere("shelve", shelve.shelve, lambda _name: where)
+
+        def order(tasks, given, run):
+            procedure = shelve.shelve(tasks, given, run)
+            return rooms.shelved(tasks, procedure) if self.world.engine else procedure
+
+        yield from self._anywhere("shelve", order, lambda _name: where)
 
     def unshelve(self):
         def order(tasks, _given, run):
-            return shelve.unshelve(tasks, run)
+            procedure = functools.partial(shelve.unshelve, run=run)
+            on_engine = self.world.engine and tasks  # none is found while it is away
+            return rooms.unshelved(tasks, procedure, self.removes.known) if on_engine else procedure(tasks)
 
         yield from self._anywhere("unshelve", order, lambda _name: {})
 

@@ -21,7 +21,7 @@ from ...model.errors import BerthError, InstanceExists
 from ...model.lifecycle import OWN
 from ...model.messages import ClaimResult, Document, Note
 from ...model.quota import Amounts
-from .. import addressing, groups
+from .. import addressing, groups, quotas
 from ..commit import claim_refused, result_of, settle_batch
 from ..errors import ClaimConflict, GroupPolicyViolation, RegistryUnknown
 from ..fleet import Fleet, Report
@@ -77,6 +77,14 @@ class Known:
             if "document" in report or host in self.names.values() or host not in self.given_up.values()
         }
 
+    def used_beside(self, lost: Collection[str]) -> quotas.Used:
+        """What each project uses without those that are to be made: a run that was killed has begun, or their owner is ``lost``."""
+        gone = (None, *self.lost(lost))
+        begun = [each for each in self.entries.values() if each["owner"] in gone]
+        return quotas.without(
+            self.used, (quotas.Request(each["name"], each["project"], each["amounts"]) for each in begun)
+        )
+
     def ended(self) -> Dict[str, int]:
         """The last epoch of those that have no owner."""
         return {uuid: entry["epoch"] for uuid, entry in self.entries.items() if not entry["owner"]}
@@ -125,7 +133,7 @@ def fleet_of(
     """All hosts of these names, with what the registry has of each. ``live``: what those said that this run has asked; ``read``:
     as read_fleet."""
     seen = {name: _as_known(each, known) for name, each in (yield from hosts.hosts()).items()}
-    return with_notes(read(hosts.reports(seen, names, known.heard(live))), known), seen
+    return with_notes(read(hosts.reports(seen, names, live)), known), seen
 
 
 def _as_known(seen: hosts.Seen, known: Known) -> hosts.Seen:
@@ -137,7 +145,12 @@ def _as_known(seen: hosts.Seen, known: Known) -> hosts.Seen:
 def with_notes(fleet: Fleet, known: Known) -> Fleet:
     """The fleet with what the registry knows, in place of what hosts remember of each other, beside what those say of themselves
     that were asked, such as that they removed it."""
-    fleet.notes[NAME] = known.notes()
+    # of what a host remembers of another, only that one knows whether it is over, and nobody may have asked it
+    own: Any = {
+        holder: {uuid: {**note, "known": None, "planned": []} for uuid, note in notes.items()}
+        for holder, notes in fleet.notes.items()
+    }
+    fleet.notes = {**own, NAME: known.notes()}
     return fleet
 
 
@@ -147,11 +160,13 @@ def _note(entry: Document, names: Mapping[str, str]) -> Note:
 
     owner = entry["owner"]
     known = {**named(owner), "generation": [entry["epoch"], 0]} if owner else None
-    planned = [] if owner else [{**named(each["host"]), "run": each["run"]} for each in entry["pending"]]
+    # beside an owner: it is lost, and another host is taking over
+    begun = [each for each in entry["pending"] if each["kind"] == keys.CREATE or not owner]
+    planned = [{**named(each["host"]), "run": each["run"]} for each in begun]
     note: Any = {
         "known": known,
         "planned": planned,
-        "after": 0 if owner else entry["epoch"],
+        "after": entry["epoch"] if planned or not owner else 0,
         "gone": None,
         "left": None,
     }
@@ -234,19 +249,22 @@ class OnEngine:
         found = draft.found[key]
         if not own and (found.revision if found else 0) != plan["registry"]["versions"].get(uuid, 0):
             raise _made_meanwhile(plan, instance, entry)
-        has_room = keys.hosts_of(entry) == [host_uuid]  # it is taken over, and the host may have begun: it stays there
+        stays = holdings.lost_owner(instance, entry)
+        begun = [each for each in keys.hosts_of(entry) if each != stays]
+        has_room = begun == [host_uuid]  # another run's is gone on with, and the host may have begun: it stays there
         if host is None or not has_room and host["provider"] != plan["registry"]["providers"].get(host_uuid):
             raise RegistryOutdated(
                 "%s is not as it was when it was chosen for %s" % (instance["host"], instance["name"])
             )
+        lost = plan["registry"]["lost"]
         # an owner there said that it removed it, or is given up as lost
-        for left in set(keys.hosts_of(entry)) - {host_uuid}:
+        for left in set(begun) - {host_uuid}:
             yield from holdings.leave_host(draft, uuid, left, entry["epoch"])
-            keys.give_up(entry, [left] if left in plan["registry"]["lost"] else [])
-        entry["epoch"] = max(entry["epoch"], keys.epoch_of(instance))
-        yield from holdings.take(draft, instance, entry, self.quotas, _names(plan))
+            keys.give_up(entry, [left] if left in lost else [])
+        entry["epoch"] = entry["epoch"] if stays else max(entry["epoch"], keys.epoch_of(instance))
+        yield from holdings.take(draft, instance, entry, self.quotas, _names(plan), lost)
         intent = {"run": plan["run"], "kind": keys.CREATE, "host": host_uuid, "op": instance["token"], "claimed": False}
-        draft.put(key, {**entry, "owner": None, "pending": [intent]})
+        draft.put(key, {**entry, "owner": stays, "pending": [intent]})
         provider: int = host["provider"] + 1
         return provider
 
@@ -395,6 +413,8 @@ def owned(draft: Draft, uuid: str, host_uuid: str, epoch: int) -> Procedure[None
     intended = [each["host"] for each in entry["pending"] if each["kind"] == keys.CREATE] == [host_uuid]
     if intended or epoch > entry["epoch"]:
         now = {**entry, "owner": host_uuid, "epoch": max(epoch, entry["epoch"]), "pending": []}
+        if intended and entry["owner"]:  # it was taken over from there
+            keys.give_up(now, [entry["owner"]])
         yield from holdings.follow(draft, uuid, entry, now)
 
 
@@ -412,7 +432,10 @@ def given_back(draft: Draft, run: str, uuid: str, without: Collection[str]) -> P
     yield from draft.read(keys.instance(uuid))
     entry = draft.get(keys.instance(uuid))
     if entry and _has_begun(run, entry) and all(each["host"] in without for each in entry["pending"]):
-        yield from removed_from(draft, uuid, entry, entry["epoch"] + 1, built=False)
+        if entry["owner"]:  # it was to be taken over from there
+            yield from holdings.follow(draft, uuid, entry, {**entry, "pending": []})
+        else:
+            yield from removed_from(draft, uuid, entry, entry["epoch"] + 1, built=False)
 
 
 def removed_from(draft: Draft, uuid: str, entry: Document, epoch: int, built: bool) -> Procedure[None]:

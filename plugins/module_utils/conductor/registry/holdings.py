@@ -6,7 +6,7 @@ its room on a host. It is taken whole, in one transaction, and goes whole."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Mapping
+from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional
 
 from ...model import address_clash, hints, nics, registry_hints
 from ...model.errors import InstanceExists
@@ -41,10 +41,15 @@ def read(draft: Draft, instance: Instance) -> Procedure[None]:
 
 
 def take(
-    draft: Draft, instance: Instance, entry: Document, limits: Mapping[str, Amounts], names: Mapping[str, str]
+    draft: Draft,
+    instance: Instance,
+    entry: Document,
+    limits: Mapping[str, Amounts],
+    names: Mapping[str, str],
+    lost: Collection[str] = (),
 ) -> Procedure[None]:
-    """Have the instance take all of it. ``entry``: what the registry has of it; ``names``: host uuid -> name. Raises what hold()
-    does, GroupPolicyViolation or QuotaExceeded."""
+    """Have the instance take all of it. ``entry``: what the registry has of it; ``names``: host uuid -> name; ``lost``: uuids of
+    hosts that are gone for good. Raises what hold() does, GroupPolicyViolation or QuotaExceeded."""
     uuid, spec, project = instance["uuid"], instance["spec"], instance["project"]
     holds = held_by(spec, project)
     yield from hold(draft, instance, holds)
@@ -52,17 +57,26 @@ def take(
     let_go(draft, uuid, set(entry["holds"]) - set(holds))  # as where its host removed it, and nobody told the registry
     group = spec.get("group")
     members = others(draft, group["uuid"], uuid) if group else {}
-    check_seat(spec, members, instance["host_uuid"], names)
+    check_seat(spec, members, instance["host_uuid"], names, lost)
     request = quotas.request_of(uuid, instance, lambda _spec: len(members))
-    used = less(draft.get(keys.quota(project)) or {}, _given_back(entry, built=bool(entry["owner"])))
+    goes_along = bool(lost_owner(instance, entry))
+    built = bool(entry["owner"]) and not goes_along
+    used = less(draft.get(keys.quota(project)) or {}, _given_back(entry, built))
     over = quotas.over([request], {project: used}, limits)
     if over:
         raise over[uuid]
     if group:
         draft.put(keys.group(group["uuid"]), {**members, uuid: [instance["host_uuid"]]})
     draft.put(keys.quota(project), more(used, request.needs))
+    holds = list(dict.fromkeys([*holds, *entry["holds"]])) if goes_along else holds
     entry.update(amounts=dict(request.needs), holds=holds, group=group["uuid"] if group else None, stays=_stays(spec))
     take_room(draft, instance, keys.epoch_of(instance) + 1)
+
+
+def lost_owner(instance: Instance, entry: Document) -> Optional[str]:
+    """The uuid of the lost host from which another one is to take the instance over. Until that has it, it is that host's, with all
+    that it holds."""
+    return entry["owner"] if entry["owner"] and entry["owner"] == instance.get("take_over") else None
 
 
 def hold(draft: Draft, instance: Mapping[str, Any], holds: Iterable[str]) -> Procedure[None]:
@@ -91,10 +105,17 @@ def take_room(draft: Draft, instance: Instance, epoch: int) -> None:
     draft.put(keys.host(instance["host_uuid"]), {**host, **told})
 
 
-def check_seat(spec: Document, members: Mapping[str, List[str]], host_uuid: str, names: Mapping[str, str]) -> None:
-    """Raise GroupPolicyViolation if the other ``members`` of its group forbid that host. Anti-affinity is for the host to decide."""
+def check_seat(
+    spec: Document,
+    members: Mapping[str, List[str]],
+    host_uuid: str,
+    names: Mapping[str, str],
+    lost: Collection[str] = (),
+) -> None:
+    """Raise GroupPolicyViolation if the other ``members`` of its group, where they are not ``lost``, forbid that host.
+    Anti-affinity is for the host to decide."""
     if groups.spans_hosts(spec):
-        elsewhere = {names.get(at, at) for hosts in members.values() for at in hosts if at != host_uuid}
+        elsewhere = {names.get(at, at) for hosts in members.values() for at in hosts if at not in (host_uuid, *lost)}
         violated = groups.violation(spec, sorted(elsewhere))
         if violated:
             raise violated

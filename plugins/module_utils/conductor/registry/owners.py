@@ -191,7 +191,7 @@ def _gone_there(uuid: str, host: str, seen: Seen) -> int:
 
 def _pending(uuid: str, entry: Document, seen: Seen, at_rest: bool = False) -> List[Document]:
     """What was begun, without what has certainly ended. ``at_rest``: its owner says that it does not move; a run that is about to
-    move or change it sees that its intent is gone, and gives up."""
+    move or change it, or takes it over from there, sees that its intent is gone, and gives up."""
     lost = [each for each in entry["pending"] if each["host"] in seen.lost]
     return [
         each
@@ -199,7 +199,7 @@ def _pending(uuid: str, entry: Document, seen: Seen, at_rest: bool = False) -> L
         if each in lost
         or seen.may_have(each["host"], uuid)
         and not (at_rest and each["host"] == entry["owner"])
-        or not (seen.still or at_rest and each["kind"] != keys.CREATE)
+        or not (seen.still or at_rest)
     ]
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from pathlib import Path
@@ -95,7 +96,12 @@ class Fleet:
 
         def answer(name, module, given):
             if module == "rescan":
-                return {"changed": False, "host_uuid": of_host(name), "instances": self.has.get(name, []), "volumes": []}
+                return {
+                    "changed": False,
+                    "host_uuid": of_host(name),
+                    "instances": self.has.get(name, []),
+                    "volumes": [],
+                }
             if module == "instance" and given["state"] in ("updated", "renamed"):
                 named = {"own_name": given["new_name"]} if given["state"] == "renamed" else {}
                 networks = nics.taken((given.get("spec") or {}).get("networks"))
@@ -301,6 +307,40 @@ def test_an_old_copy_on_a_host_that_is_back_is_no_instance_until_a_person_has_de
     assert created.has[lost] == [] and "error" not in created.create()
 
 
+def killed_create(fleet, monkeypatch):
+    """It dies with the intent in the registry, when it asks the host that is to have the instance, whose uuid is returned."""
+
+    def dies(_name, _claim):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fleet, "claimed", dies)
+        with pytest.raises(KeyboardInterrupt):
+            fleet.create()
+    (intent,) = fleet.entry()["pending"]
+    return intent["host"]
+
+
+def test_what_a_host_remembers_of_another_one_does_not_count(created, monkeypatch):
+    """It gave the instance away, and never heard that it was deleted there; that host is not asked."""
+    created.operate("delete")
+    asked = killed_create(created, monkeypatch)
+    other = next(name for name in NAMES if of_host(name) != asked)
+    known = {"host": other, "host_uuid": of_host(other), "generation": [1, 0]}
+    created.notes = {WEB: {"known": known, "planned": [], "after": 0, "gone": None, "left": [1, 0]}}
+    result = created.create()
+    assert "error" not in result and created.entry()["owner"], result
+
+
+def test_a_full_quota_keeps_no_create_from_being_run_again(fleet, monkeypatch):
+    monkeypatch.setattr(
+        fleet, "controller", functools.partial(fleet.controller, berth_quotas={"default": {"instances": 1}})
+    )
+    killed_create(fleet, monkeypatch)
+    result = fleet.create()
+    assert "error" not in result and fleet.entry()["owner"], result
+
+
 @pytest.mark.parametrize("operation", ["start", "recover", "reboot"])
 def test_without_the_registry_an_old_copy_is_not_started_beside_a_host_that_may_have_the_instance(created, operation):
     """Over a registry no other host remembers who has it."""
@@ -420,7 +460,8 @@ def test_a_host_that_a_move_names_is_asked_although_the_registry_does_not_know_o
 
 
 @pytest.mark.parametrize(
-    "decision", ["apply_plan", "maintain_host", "plan_maintenance", "plan_fleet", "rolling_reboot"]
+    "decision",
+    ["apply_plan", "fence_host", "maintain_host", "plan_maintenance", "plan_fleet", "rolling_reboot", "watch"],
 )
 def test_what_plans_for_whole_hosts_asks_all_of_them(created, decision):
     _it, read = created.read(decision)
@@ -428,7 +469,7 @@ def test_what_plans_for_whole_hosts_asks_all_of_them(created, decision):
 
 
 @pytest.mark.follows("go_back_to_hosts")
-@pytest.mark.parametrize("operation", ["take_over", "fence_host", "remove_host"])
+@pytest.mark.parametrize("operation", ["remove_host"])
 def test_what_is_not_done_over_a_registry_is_refused_before_any_host_is_asked(created, monkeypatch, operation):
     _it, read = created.read(operation)
     assert read.get("error_code") == "NotOverRegistry" and operation in read["msg"] and created.asked == []
@@ -453,7 +494,10 @@ def test_an_update_asks_the_owner_alone_and_takes_a_new_address_in_the_registry(
     )
     assert "error" not in result, result
     assert {name for name, _module in created.modules()} == {host}
-    assert [given.get("only_claim", False) for _name, module, given in created.asked if module == "instance"] == [True, False]
+    assert [given.get("only_claim", False) for _name, module, given in created.asked if module == "instance"] == [
+        True,
+        False,
+    ]
     assert keys.of_nic("address 192.0.2.10 on bridge br0") in created.engine.keys
 
 

@@ -11,15 +11,23 @@ import itertools
 
 import pytest
 import registry_case
-from history_engine import check
+from history_engine import carried_out, check
 from history_found import NAMES, make
 from history_volumes import Runs
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import keys
+from ansible_collections.berth.kvm.plugins.module_utils.compute.record import drained
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import hosts, keys
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_document
 
 NAME, NEW_NAME, VOLUMES = "web1", "web9", ["db", "logs"]
 FOUND = NAMES[0]  # a guest that somebody made
-KINDS = ["create", "delete", "update_disks", "rename", "adopt", "leave"]
+CREATED = ("create",)
+BEFORE = {
+    "create": (), "delete": CREATED, "update_disks": CREATED, "rename": CREATED, "adopt": (), "leave": ("adopt",), "shelve": CREATED,
+    "unshelve": ("create", "shelve"),
+}  # fmt: skip
 
 
 class Killable(registry_case.Site):
@@ -55,15 +63,27 @@ class Killable(registry_case.Site):
         before = self.all_keys()
         assert self.again(kind) == {} and self.all_keys() == before
         assert (self.owner(self.name) is not None) is (kind not in ("delete", "leave"))
+        assert self.holds_room() is (kind not in ("delete", "leave", "shelve"))
         if self.over == "engine":
             self.world.engine = self.engine
             check(self.world)
+            # A guest that is adopted has had its room before; in memory it had none.
+            assert kind == "adopt" or self.room_in_registry() is self.holds_room()
             used = self.document(keys.quota("default"))
             names = [key for key in self.engine.keys if key.startswith(keys.NAMES)]
             called = {"delete": [], "leave": [], "rename": [NEW_NAME]}.get(kind, [self.name])
             assert names == [keys.name("default", name) for name in called]
             made = len(VOLUMES) if kind == "update_disks" else 0
             assert (used.get("volumes", 0), used.get("gigabytes", 0)) == (made, made)
+
+    def holds_room(self):
+        return any(machine.used_mb() for machine in self.machines.values())
+
+    def room_in_registry(self):
+        """Whether what the registry has of the hosts shows room taken there."""
+        seen = carried_out(self.engine, hosts.hosts())
+        fleet = read_fleet(hosts.reports(seen, list(self.machines), {}), host_document.check)
+        return any(document["memory_mb_used"] for document in fleet.documents.values())
 
 
 @pytest.fixture
@@ -73,13 +93,13 @@ def sites(tmp_path, monkeypatch):
 
 
 def begun(sites, over, kind):
-    site, before = next(sites)(over, kind), {"create": None, "adopt": None, "leave": "adopt"}.get(kind, "create")
-    if before:
+    site = next(sites)(over, kind)
+    for before in BEFORE[kind]:
         assert site.again(before) == {}
     return site
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", BEFORE)
 @pytest.mark.parametrize("over", ["hosts", "engine"])
 def test_what_a_run_that_was_killed_at_any_step_had_begun_is_finished_by_the_next(sites, over, kind):
     for after in itertools.count():
@@ -91,7 +111,7 @@ def test_what_a_run_that_was_killed_at_any_step_had_begun_is_finished_by_the_nex
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["done", "never came"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", BEFORE)
 def test_whether_a_write_was_done_whose_answer_is_lost_is_found_out(sites, kind, done):
     for before in itertools.count():
         site = begun(sites, "engine", kind)
@@ -115,6 +135,37 @@ def test_an_audit_ends_a_change_that_was_killed_at_any_step(sites, kind):
         assert site.audit().differences == []
         site.world.engine = site.engine
         check(site.world)
+
+
+def refused_unshelve(site, meanwhile):
+    """The code of its error. ``meanwhile``: what befalls after the run has found the instance."""
+    site.world.engine = site.engine
+    run = Runs(site.world, list(site.machines), (NAME,), registry_case.Dice())
+    run.mark = site.mark()
+    steps = run.unshelve()
+    while not hasattr(run, "removes"):
+        next(steps)
+    meanwhile()
+    assert list(steps), "it went on"
+    assert not site.holds_room() and not site.room_in_registry()
+    return run.errors[NAME]["code"]
+
+
+def test_a_host_that_has_no_room_for_an_unshelve_is_shown_none_taken(sites, monkeypatch):
+    site = begun(sites, "engine", "unshelve")
+
+    def close():
+        for machine in site.machines.values():
+            drained.drain(machine.host.store, "maintenance")
+
+    assert refused_unshelve(site, close) == "HostDrained"
+
+
+def test_an_unshelve_takes_no_room_for_an_instance_that_another_run_has_changed_since(sites):
+    site = begun(sites, "engine", "unshelve")
+    key = keys.instance(site.world.uuid(NAME))
+    written = keys.written(key, site.document(key))
+    assert refused_unshelve(site, lambda: site.engine.transact(Transact(writes=(written,)))) == "ClaimConflict"
 
 
 @pytest.mark.follows("free_name")
