@@ -22,6 +22,7 @@ from ..module_utils.conductor.procedures.operate import Done, adopt, look, opera
 from ..module_utils.conductor.procedures.rebuild import rebuild, rescue
 from ..module_utils.conductor.procedures.shelve import shelve, unshelve
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
+from ..module_utils.conductor.registry.adopts import AdoptsOnEngine
 from ..module_utils.conductor.registry.changes import ChangesOnEngine
 from ..module_utils.conductor.registry.embedded import Embedded
 from ..module_utils.conductor.registry.engine import Known, RemovesOnEngine, chosen
@@ -145,6 +146,8 @@ class ActionModule(LocateInstances, MovesInstances):
         """What the engine of this run decides in place of the hosts; None without one."""
         if "known" not in located or operation not in CHANGES:
             return None
+        if operation == "adopt":
+            return AdoptsOnEngine(acting.RUN, new_token)
         tasks, known = _tasks(located), Known(**located["known"])
         kept = self._kept(tasks, hosts, task_vars) if operation == "update" else {}
         return ChangesOnEngine(acting.RUN, known, new_token, self._quotas(tasks, hosts, task_vars), kept)
@@ -160,7 +163,7 @@ class ActionModule(LocateInstances, MovesInstances):
         if operation in ("console", "snapshots"):
             return look(operation, tasks, given)
         if operation == "adopt":
-            return adopt(tasks, given, hosts)
+            return adopt(tasks, given, () if changes else hosts)
         if operation == renaming.OPERATION:
             return rename(tasks, given, self._task.check_mode, changes)
         if operation in (*backup_host.ORDERS, "shelve", "unshelve"):

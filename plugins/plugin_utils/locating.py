@@ -149,7 +149,7 @@ class LocateInstances(ControllerAction):
     def _fleet(self, method, task_vars, hosts):
         """Over a registry, what takes something that others may want is chosen by what that has of all hosts."""
         known = known_of(task_vars)
-        if known is None or method not in scope.CHANGES:
+        if known is None or method not in scope.CHANGES or scope.searches(method):
             return read_reports(task_vars, hosts)
         access = registry_access.of_run(self, task_vars, hosts)
         return carry_out(self, task_vars, all_hosts(task_vars, hosts, known), engine=access)[0][0]
@@ -195,7 +195,8 @@ def _procedure_run(run):
 def _more(run, name, task):
     """What the inventory adds to the task of an instance."""
     if run.method == "adopt":
-        return {"flavor": _flavor(run, name, run.values(name))}
+        guest = adopting.as_shown(run.fleet, task["hosts"][-1], task["uuid"])
+        return {"flavor": _flavor(run, name, run.values(name)), "guest": guest}
     if "new_name" in task:
         check_new_name(run.task_vars, task["uuid"], task["new_name"])
     if run.method == "rescue":

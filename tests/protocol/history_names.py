@@ -84,7 +84,7 @@ class Names:
 
     def rename(self):
         tasks = yield from self._found("rename")
-        yield from self._carry_out(operate.rename(tasks, {}, False))
+        yield from self._change(tasks, lambda left: operate.rename(left, {}, False, self.changes))
         self.renamed = {
             task["uuid"]: task["new_name"] for name, task in tasks.items() if task["hosts"] and name not in self.errors
         }

@@ -46,11 +46,13 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry impor
     moves,
     scope,
 )
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.adopts import AdoptsOnEngine
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.changes import ChangesOnEngine
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.transactions import RegistryClosed
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_document
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceNotFound
 from ansible_collections.berth.kvm.plugins.plugin_utils import driving, registry_access
 
@@ -148,11 +150,12 @@ class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names)
         on_engine = engine.OnEngine({}, self.choose, again)
         yield from self._create(seen, on_engine, known, of_hosts)
 
-    def read_engine(self, names=None, what="facts"):
+    def read_engine(self, names=None, what="facts", searches=False):
         """What the registry knows, and what the hosts say of which it knows that they have one of the instances, or that these name
         as a side of a move."""
-        known = yield from self._play(engine.whereabouts([self.world.uuid(name) for name in names or self.names]))
-        self.reports, left = {}, known.asked()
+        new, uuids = self.options.get("berth_new_name"), [self.world.uuid(name) for name in names or self.names]
+        known = yield from self._play(engine.whereabouts([*uuids, *([instance_uuid("default", new)] if new else [])]))
+        self.reports, left = {}, set(self.inventory) if searches else known.asked()
         while left & set(self.inventory):
             for host in sorted(left & set(self.inventory)):
                 self.reports[host] = yield from self.ask(host, what, self.world.uuids())
@@ -274,21 +277,23 @@ class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names)
         known = None
         if self.world.engine and scope.asks_where(operation):
             try:
-                known, live = yield from self.read_engine()
+                known, live = yield from self.read_engine(searches=scope.searches(operation))
             except (RegistryUnknown, RegistryClosed) as error:
                 for name in names or self.names:
                     self.refused(name, error)
                 self.seen, self.removes, self.changes = self._fleet_of({}), Embedded(), None
                 return locate.Located()
             self.seen = engine.with_notes(self._fleet_of(known.heard(live)), known)
-            if operation in scope.CHANGES:
+            if operation in scope.CHANGES and not scope.searches(operation):
                 of_all = engine.fleet_of(self.inventory, known, live, self._fleet_of)
                 self.seen = (yield from self._play(of_all))[0]
         else:
             self.seen = yield from self.read()
         self.removes = engine.RemovesOnEngine(known, self.lost) if known else Embedded()
-        changes = known and operation in scope.CHANGES
-        self.changes = ChangesOnEngine(self.run_id, known, self.token, self.quotas) if changes else None
+        self.changes = None
+        if known and operation in scope.CHANGES:
+            changes = ChangesOnEngine(self.run_id, known, self.token, self.quotas)
+            self.changes = AdoptsOnEngine(self.run_id, self.token) if operation == "adopt" else changes
         wanted = {name: locate.Wanted(self.world.uuid(name)) for name in names or self.names}
         for name in names or ():
             self.errors.pop(name, None)

@@ -7,13 +7,13 @@ have a state. Instances do not wait for each other."""
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional
 
 from ...model.messages import Document
 from .. import renaming
 from ..closing_table import error_of
 from ..operations import OPERATIONS
-from ..registry.interface import Changes
+from ..registry.interface import Changes, Takes
 from ..silence import is_there, unanswered
 from .steps import Ask, Procedure, said
 
@@ -52,8 +52,8 @@ def operate(operation: str, tasks: Tasks, given: Mapping[str, Document]) -> Proc
     return done
 
 
-def adopt(tasks: Tasks, given: Mapping[str, Document], hosts: Iterable[str]) -> Procedure[Dict[str, Done]]:
-    """``hosts``: all that the run has asked, which then know who owns it."""
+def adopt(tasks: Tasks, given: Mapping[str, Document], hosts: Collection[str]) -> Procedure[Dict[str, Done]]:
+    """``hosts``: all that the run has asked, which then know who owns it; none over an engine, which knows it."""
     done = yield from operate("adopt", tasks, given)
     known: Dict[str, Dict[str, List[int]]] = {}
     names: Dict[str, str] = {}
@@ -61,7 +61,7 @@ def adopt(tasks: Tasks, given: Mapping[str, Document], hosts: Iterable[str]) -> 
         if done[name].instance.get("generation") and not done[name].errors:
             names[task["owner"]] = task["hosts"][-1]
             known.setdefault(task["owner"], {})[task["uuid"]] = done[name].instance["generation"]
-    if known:
+    if known and hosts:
         # nothing is lost if one does not take it: a later run tells it again
         yield Ask("rescan", {host: {"told": {"hosts": names, "known": known}} for host in hosts})
     return done
@@ -92,14 +92,14 @@ def rename(
 
 
 def over(
-    changes: Changes, tasks: Tasks, carry_out: Callable[[Tasks], Procedure[Dict[str, Done]]], dry: bool
+    takes: Takes, tasks: Tasks, carry_out: Callable[[Tasks], Procedure[Dict[str, Done]]], dry: bool
 ) -> Procedure[Dict[str, Done]]:
     """``carry_out``: does the operation for those of the tasks that get what they take from an engine."""
-    refused = yield from changes.begin(tasks)
+    refused = yield from takes.begin(tasks)
     left = {name: task for name, task in tasks.items() if name not in refused}
     done = yield from carry_out(left)
     if left and not dry:
-        yield from changes.end(left)
+        yield from takes.end(left)
     return {**done, **{name: Done(errors=[error.to_dict()]) for name, error in refused.items()}}
 
 

@@ -200,7 +200,9 @@ def _taken(instance: Mapping[str, Any], key: str, other: str, name: str) -> Exce
     if key.startswith(keys.VOLUMES):
         return volumes.in_use(_volumes(instance["spec"], instance["project"])[key], name, instance["name"])
     held = {keys.nic_of(key): {other: "instance %s" % name}}
-    return address_clash.clash(instance["spec"], held) or InstanceExists("%s is taken" % key)
+    return address_clash.clash(instance["spec"], held) or address_clash.AddressTaken(
+        "%s has %s already" % (name, keys.nic_of(key)), hint=hints.another_address(instance["name"])
+    )
 
 
 def others(draft: Draft, group_uuid: str, uuid: str) -> Dict[str, List[str]]:

@@ -16,7 +16,7 @@ CREATES = ("clone", "place", "show_places", "take_over", "unshelve")
 MOVES = ("cold_migrate", "confirm", "confirm_due", "live_migrate", "migrate", "resize", "revert")
 ENDS = ("delete", "leave")
 # What takes, or gives back, what others may want.
-CHANGES = ("rename", "update", "update_disks")
+CHANGES = ("adopt", "rename", "update", "update_disks")
 AT_THE_HOST = (
     "backup", "backups", "console", "delete_snapshot", "image_from_instance", "lock", "pause", "reboot", "rebuild", "recover",
     "rescue", "restore", "resume", "revert_snapshot", "shelve", "snapshot", "snapshots", "start", "stop", "suspend", "unlock", "unpause",
@@ -47,9 +47,10 @@ def asks_where(operation: str) -> bool:
     return operation in (*CREATES, *MOVES, *ENDS, *CHANGES, *AT_THE_HOST)
 
 
-def asks_all(operation: str) -> bool:
-    """Whether all hosts are asked nevertheless: the registry does not know which of them see the disks of a lost one."""
-    return operation == "take_over"
+def searches(operation: str) -> bool:
+    """Whether all hosts are asked nonetheless: no registry knows where a guest is that is no instance yet, and who sees the disks of a
+    lost host."""
+    return operation in ("adopt", "take_over")
 
 
 def may_start(operation: str) -> bool:

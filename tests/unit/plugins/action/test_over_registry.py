@@ -464,7 +464,7 @@ def test_what_plans_for_whole_hosts_asks_all_of_them(created, decision):
 
 
 @pytest.mark.follows("go_back_to_hosts")
-@pytest.mark.parametrize("operation", ["adopt", "remove_host"])
+@pytest.mark.parametrize("operation", ["remove_host"])
 def test_what_is_not_done_over_a_registry_is_refused_before_any_host_is_asked(created, monkeypatch, operation):
     _it, read = created.read(operation)
     assert read.get("error_code") == "NotOverRegistry" and operation in read["msg"] and created.asked == []
@@ -473,7 +473,7 @@ def test_what_is_not_done_over_a_registry_is_refused_before_any_host_is_asked(cr
     assert not read.get("failed") and len(created.asked) == len(NAMES)
 
 
-@pytest.mark.parametrize("operation", ["clone", "leave", "rename", "update", "update_disks"])
+@pytest.mark.parametrize("operation", ["adopt", "clone", "leave", "rename", "update", "update_disks"])
 def test_what_others_may_want_is_not_taken_while_the_registry_gives_no_answer(created, operation):
     created.engine.away = True
     _it, read = created.read(operation)

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An update or a rename over an engine: what it takes before its host is asked, and what the instance holds at the end."""
+"""An update, a rename or an adoption over an engine: what it takes before its host is asked, and what the instance holds at the
+end."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures imp
     update_disks,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import changes, engine, keys  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import adopts, changes, engine, keys  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model import nics  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import group_uuid, instance_uuid  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid  # noqa: E402
@@ -35,6 +36,8 @@ FIRST = {"network": "lan", "type": "bridge", "source": "br0", "mac": nics.own_ma
 NEW = {**FIRST, "network": "dmz", "source": "br1", "mac": nics.own_mac(WEB, 1), "address": "198.51.100.5/24"}
 POOLED = {**NEW, "pool": ["198.51.100.5-198.51.100.6"], "prefixlen": 24}
 DATA = volume_uuid("p", "data")
+GUEST = "31111111-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+OF_GUEST = {**NEW, "mac": nics.own_mac(GUEST, 0), "address": None}
 NO = {"error": {"code": "No", "message": "no"}}
 
 
@@ -51,7 +54,7 @@ class Case:
         self.tokens, self.runs = itertools.count(), itertools.count()
         self.record = {"uuid": WEB, "name": "web", "project_id": "p", "role": "OWN", "generation": [1, 4], "phase": "active",
                        "group": None, "nics": nics.taken([FIRST])}  # fmt: skip
-        self.volumes = {}
+        self.volumes, self.guests = {}, []
         self.write(keys.META, history_engine.META)
         counts = dict.fromkeys(("serial", "generation", "provider", "read_at"), 0)
         for name, uuid in (("kvm1", S), ("kvm2", OTHER)):
@@ -131,6 +134,15 @@ class Case:
     def rename(self, new="db", **more):
         return self.do("rename", {"new_name": new, "asked": ["kvm1", "kvm2"]}, **more)
 
+    def adopt(self, **more):
+        """The guest on kvm1 as the instance new."""
+        task = {"uuid": GUEST, "hosts": ["kvm1"], "owner": S, "after": [0, 0], "name": "new", "project_id": "p", "flavor": None}
+        self.task = {**task, "guest": {"vcpus": 2, "memory_mb": 128, "nics": nics.taken([OF_GUEST])}, **more}
+        run = adopts.AdoptsOnEngine("r%d" % next(self.runs), self.token)
+        over = operate.over(run, {"new": self.task}, lambda tasks: operate.adopt(tasks, {}, ()), False)
+        (done,) = to_the_end(play(over, self._ask, engine=self.engine)).values()
+        return [error["code"] for error in done.errors]
+
     def token(self):
         return "t%d" % next(self.tokens)
 
@@ -146,11 +158,14 @@ class Case:
             return {"reason": "UNREACHABLE"}
         if module == "rescan":
             volumes = [{"uuid": uuid, "project_id": "p", "size_gb": size} for uuid, size in self.volumes.items()]
-            return {"host_uuid": S, "instances": [self.record], "volumes": volumes}
+            return {"host_uuid": S, "instances": [self.record, *self.guests], "volumes": volumes}
         if step in self.refused:
             return NO
         if module == "volume":
             self._make(given)
+        elif step == "adopted" and not self.guests:
+            adopted = {"uuid": GUEST, "name": "new", "generation": [given["after"][0] + 1, 0], "nics": nics.taken([OF_GUEST])}
+            self.guests = [{**self.record, **adopted}]
         elif step == "renamed":
             self.record["name"] = given["new_name"]
         elif "spec" in given:
@@ -278,6 +293,53 @@ def test_a_rename_that_its_host_refuses_leaves_the_new_name_free(case):
     case.refused = {"renamed"}
     assert case.rename() == ["No"]
     assert case.held() == {NAME, *of(FIRST)} and case.entry["name"] == "web"
+
+
+# ---- adopt -------------------------------------------------------------------------------------------------------------
+
+
+def adopted(case):
+    """(owner, epoch) of the guest by the registry, and the cores that the project uses."""
+    entry = case.read(keys.instance(GUEST)) or {"owner": None, "epoch": 0}
+    return entry["owner"], entry["epoch"], case.read(keys.quota("p"))["cores"]
+
+
+def test_a_guest_has_its_name_and_its_addresses_before_its_host_is_asked(case):
+    seen = []
+    name, mac = keys.name("p", "new"), *of(OF_GUEST)
+    case.before["adopted"] = lambda: seen.append((case.read(name), case.read(mac), adopted(case)))
+    assert case.adopt() == []
+    assert seen == [(GUEST, GUEST, (None, 0, 3))] and adopted(case) == (S, 1, 3)
+    assert case.asked == ["adopted", "rescan"], "no host hears what the others have"
+    assert case.adopt() == [] and adopted(case) == (S, 1, 3)
+
+
+@pytest.mark.parametrize("code, key", [("InstanceExists", keys.name("p", "new")), ("AddressTaken", *of(OF_GUEST))])
+def test_no_guest_gets_what_another_instance_has(case, code, key):
+    case.belongs_to_db(key)
+    assert case.adopt() == [code] and case.asked == [] and adopted(case) == (None, 0, 1)
+
+
+def test_a_guest_that_is_an_instance_on_another_host_is_not_adopted(case):
+    case.has(GUEST, owner=OTHER, epoch=1)
+    assert case.adopt() == ["InstanceExists"] and case.asked == []
+
+
+def test_a_guest_that_left_begins_in_a_later_epoch_and_one_that_is_refused_gives_all_back(case):
+    case.has(GUEST, epoch=4)
+    case.refused = {"adopted"}
+    assert case.adopt() == ["No"] and adopted(case) == (None, 5, 1) and not case.read(keys.name("p", "new"))
+    case.refused = set()
+    assert case.adopt() == [] and adopted(case) == (S, 6, 3)
+
+
+@pytest.mark.parametrize("step", ["adopted", "rescan"])
+def test_an_adoption_that_was_killed_is_finished_by_the_next(case, step):
+    case.before[step] = dies
+    with pytest.raises(Killed):
+        case.adopt()
+    assert case.adopt() == [] and adopted(case) == (S, 1, 3)
+    assert case.read(keys.instance(GUEST))["pending"] == []
 
 
 # ---- other runs, and runs that die -------------------------------------------------------------------------------------
