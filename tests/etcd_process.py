@@ -95,8 +95,9 @@ class Members:
         self.processes[at].send_signal(signal.SIGCONT)
 
 
-def secured(made, directory):
-    """Arguments of members whose clients need a certificate of the authority ``made``, and their files in ``directory``."""
+def secured(made, directory, others=""):
+    """Arguments of members whose clients need a certificate of the authority ``made``, or of ``others``, in PEM, and their files in
+    ``directory``."""
     key = ec.generate_private_key(ec.SECP256R1())
     request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
     pem = request.public_bytes(serialization.Encoding.PEM).decode()
@@ -105,7 +106,7 @@ def secured(made, directory):
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         ).decode(),
         "cert": made.sign_without_common_name(pem, ["127.0.0.1"], 1),
-        "trusted-ca": made.text,
+        "trusted-ca": made.text + others,
     }
     for name, text in parts.items():
         (directory / name).write_text(text)
@@ -126,8 +127,11 @@ def running(directory, number=1, *more):
 
 @contextlib.contextmanager
 def running_with_tls(directory, *more):
-    """A member that takes certificates of the authority in ``directory``/ca alone."""
-    files = secured(Authority(str(directory / "ca"), registry_access.AUTHORITY), directory)
+    """A member that takes certificates of the authorities in ``directory``/ca alone."""
+    made, of_hosts = (
+        Authority(str(directory / "ca"), kind) for kind in (registry_access.AUTHORITY, registry_access.HOSTS_AUTHORITY)
+    )
+    files = secured(made, directory, of_hosts.text)
     members = Members(directory, 1, *files, "--unsafe-no-fsync", "--bcrypt-cost=4", *more, scheme="https")
     try:
         members.start()

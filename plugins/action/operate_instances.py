@@ -20,7 +20,7 @@ from ..module_utils.conductor.procedures.copies import counts_at, keep_one, reco
 from ..module_utils.conductor.procedures.delete import Moving, and_forget, delete
 from ..module_utils.conductor.procedures.operate import Done, adopt, look, operate, over, rename
 from ..module_utils.conductor.procedures.rebuild import rebuild, rescue
-from ..module_utils.conductor.procedures.shelve import shelve, unshelve
+from ..module_utils.conductor.procedures.shelve import Elsewhere, shelve, unshelve
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
 from ..module_utils.conductor.registry.adopts import AdoptsOnEngine
 from ..module_utils.conductor.registry.changes import ChangesOnEngine
@@ -36,18 +36,17 @@ from ..plugin_utils.answers_of_hosts import FOUND
 from ..plugin_utils.berth_name import selected_by_name
 from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
 from ..plugin_utils.driving import carry_out
-from ..plugin_utils.fixed_addresses import fixed_addresses
 from ..plugin_utils.inventory_differences import InventoryDifferences
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
 from ..plugin_utils.locating import LocateInstances
-from ..plugin_utils.moving_instances import Legs, MovesInstances, MovesToDelete, states_of
+from ..plugin_utils.moving_instances import Legs, MovesInstances, MovesToDelete, MovesToUnshelve, states_of
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
 from ..plugin_utils.second_look import after_second_look
 from ..plugin_utils.selection import check_play, in_inventory
 from ..plugin_utils.together import own_part
-from ..plugin_utils.whose_variables import Catalogs
+from ..plugin_utils.whose_variables import Catalogs, fixed_addresses
 
 MINUTES = "berth_backup_minutes"
 CHOICES = ("keep_one", "recover_record")  # of the copy, or the record, that counts
@@ -166,10 +165,13 @@ class ActionModule(LocateInstances, MovesInstances):
             return adopt(tasks, given, () if changes else hosts)
         if operation == renaming.OPERATION:
             return rename(tasks, given, self._task.check_mode, changes)
-        if operation in (*backup_host.ORDERS, "shelve", "unshelve"):
-            return self._backup(operation, tasks, given, task_vars, located.get("known"))
+        known = Known(**located["known"]) if "known" in located else None
+        if operation == "unshelve":
+            return self._unshelve(tasks, located, hosts, task_vars, known)
+        if operation in (*backup_host.ORDERS, "shelve"):
+            return self._backup(operation, tasks, given, task_vars, known)
         lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
-        removes = RemovesOnEngine(Known(**located["known"]), lost) if "known" in located else Embedded()
+        removes = RemovesOnEngine(known, lost) if known else Embedded()
         if operation == "delete":
             return delete(tasks, Moving(moving.names, moving.plan, moving.ended), given, hosts, removes)
         if operation == "leave":
@@ -187,25 +189,30 @@ class ActionModule(LocateInstances, MovesInstances):
         return operate(operation, tasks, given)
 
     def _backup(self, operation, tasks, given, task_vars, known):
-        run = backup_runs.run_of(self, task_vars)
-        tasks = {
-            name: {"project_id": project_of(variables(task_vars, name, IDENTITY)), **task}
-            for name, task in tasks.items()
-        }
-        known = Known(**known) if known and not self._task.check_mode else None
+        run, tasks = backup_runs.run_of(self, task_vars), _with_projects(tasks, task_vars)
         if operation == "shelve":
             procedure = shelve(tasks, given, run)
-            return shelved(tasks, procedure) if known else procedure
-        if operation == "unshelve":
-            procedure = functools.partial(unshelve, run=run)
-            return unshelved(tasks, procedure, known) if known else procedure(tasks)
+            return shelved(tasks, procedure) if known and not run.dry else procedure
         without_disks = [name for name in tasks if tasks[name].get("shelved")]
         say(*("%s is shelved: its disks are in a backup already" % name for name in without_disks))
         tasks = {name: task for name, task in tasks.items() if name not in without_disks}
         minutes = self.own_variables(task_vars, [MINUTES]).get(MINUTES) if operation == "backup" else None
         if minutes:
             return back_up(tasks, given, run, int(minutes), time.monotonic)
+        if operation == "backups":
+            return backup_host.list_backups(tasks, given, run)
         return backup_host.operate_anywhere(operation, tasks, given, run)
+
+    def _unshelve(self, tasks, located, hosts, task_vars, known):
+        run = backup_runs.run_of(self, task_vars)
+        if known:  # there it stays on its host
+            procedure = functools.partial(unshelve, run=run)
+            tasks = _with_projects(tasks, task_vars)
+            return procedure(tasks) if run.dry else unshelved(tasks, procedure, known)
+        moving, located["moving"] = located["moving"], []  # their moves are no end of their own
+        tasks = _with_projects({**tasks, **{name: {"hosts": []} for name in moving}}, task_vars)
+        elsewhere = Elsewhere(moving, MovesToUnshelve(self, hosts, task_vars).plan)
+        return unshelve(tasks, run, elsewhere)
 
     def _updates(self, tasks, hosts, task_vars, changes):
         inventory = InventoryDifferences(task_vars, list(tasks), hosts, self._loader)
@@ -246,6 +253,12 @@ def _tasks(located):
     return {name: task for name, task in located["instances"].items() if name not in located["errors"]}
 
 
+def _with_projects(tasks, task_vars):
+    return {
+        name: {"project_id": project_of(variables(task_vars, name, IDENTITY)), **task} for name, task in tasks.items()
+    }
+
+
 def _where_set_aside(located, done, dry):
     """The line about each copy that was set aside."""
     for name, each in done.items():
@@ -283,7 +296,7 @@ def _backups(operation, located, done):
     """The lines about the backups that were made, listed or restored."""
     for name, each in done.items():
         if "backups" in each.instance:
-            host = each.instance.get("backup_host") or located["instances"][name]["hosts"][-1]
+            host = each.instance.get("backup_host") or each.host or located["instances"][name]["hosts"][-1]
             yield from show_backup.lines(operation, name, host, each.instance["backups"])
 
 

@@ -12,7 +12,7 @@ from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils import acting, registry_members
 from ..plugin_utils.authority import Authority
 from ..plugin_utils.host_reply import HostAction, run_module
-from ..plugin_utils.registry_access import AUTHORITY, ROOT
+from ..plugin_utils.registry_access import AUTHORITY, HOSTS_AUTHORITY, ROOT
 
 MODULE = "registry_member"
 DAYS = 730
@@ -30,6 +30,7 @@ class ActionModule(HostAction):
             }
         )
         settings = self._settings(args, task_vars)
+        settings["hosts_authority"] = Authority(args["directory"], HOSTS_AUTHORITY, self._task.check_mode).text
         found = run_module(self, MODULE, {}, task_vars)
         if found.get("failed") or found.get("unreachable"):
             return found

@@ -30,6 +30,10 @@ options:
         description: How many GiB the registry may take.
         type: int
         required: true
+      hosts_authority:
+        description: The authority, in PEM, that signs for the hosts that read the registry.
+        type: str
+        required: true
       backup_directory:
         description: Where the backups are.
         type: path
@@ -60,12 +64,7 @@ attributes:
     details: Linux with openssl and etcd 3.4 or later.
 """
 
-EXAMPLES = r"""
-- name: See what the machine has
-  berth.kvm.registry_member:
-  register: found
-"""
-
+EXAMPLES = "#"
 RETURN = r"""
 version:
   description: etcd's version, empty if it is not installed.
@@ -99,6 +98,7 @@ SETTINGS = {
     "name": {"type": "str", "required": True},
     "members": {"type": "dict", "required": True},
     "quota_gb": {"type": "int", "required": True},
+    "hosts_authority": {"type": "str", "required": True},
     "backup_directory": {"type": "path", "required": True},
     "backups": {"type": "int", "required": True},
 }

@@ -212,6 +212,11 @@ class Authority:
         )
         return _text(builder.sign(self.key, hashes.SHA256()))
 
+    def is_due(self, text):
+        """Whether a certificate (PEM) is not its own, or ends soon."""
+        certificate = read_certificate(text)
+        return not self.has_signed(certificate) or _is_due(certificate)
+
     def own(self, name, days):
         """A key for this controller, made now, and its certificate, both as PEM. Nobody keeps them."""
         key = ec.generate_private_key(ec.SECP256R1())

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The users of the registry's etcd: root, and the controllers, who reach berth's keys alone.
+"""The users of the registry's etcd: root, the controllers, who reach berth's keys alone, and the hosts, who read of them who owns
+which instance.
 
 A certificate of the registry's authority lets somebody talk to a member. etcd's JSON gateway does not take the name in it for a
 login, so each user has a password beside it.
@@ -12,12 +13,13 @@ from __future__ import annotations
 from typing import Dict
 
 from ..module_utils.conductor.errors import RegistryRefused
-from ..module_utils.conductor.registry.keys import PREFIX
+from ..module_utils.conductor.registry.keys import INSTANCES, META, PREFIX
 from ..module_utils.model.messages import Document
 from .etcd import Etcd, with_prefix
-from .registry_access import CONTROLLER, ROOT
+from .registry_access import CONTROLLER, HOST, ROOT
 
-ROLES = {CONTROLLER: "berth", ROOT: "root"}
+ROLES = {CONTROLLER: "berth", HOST: "berth-host", ROOT: "root"}
+MAY = ((CONTROLLER, "READWRITE", PREFIX), (HOST, "READ", META), (HOST, "READ", INSTANCES))
 
 
 def set_up(etcd: Etcd, passwords: Dict[str, str]) -> None:
@@ -27,8 +29,8 @@ def set_up(etcd: Etcd, passwords: Dict[str, str]) -> None:
         if not _made(etcd, "/v3/auth/user/add", {"name": user, "password": passwords[user]}):
             etcd.order("/v3/auth/user/changepw", {"name": user, "password": passwords[user]})
         etcd.order("/v3/auth/user/grant", {"user": user, "role": role})
-    perm = {"permType": "READWRITE", **with_prefix(PREFIX)}
-    etcd.order("/v3/auth/role/grant", {"name": ROLES[CONTROLLER], "perm": perm})
+    for user, how, prefix in MAY:
+        etcd.order("/v3/auth/role/grant", {"name": ROLES[user], "perm": {"permType": how, **with_prefix(prefix)}})
     etcd.order("/v3/auth/enable", {})
 
 

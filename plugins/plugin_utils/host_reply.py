@@ -29,7 +29,15 @@ from .why_silent import cause
 COLLECTION = "berth.kvm."
 # Modules that get secrets. Ansible does not mask a secret with line breaks or quotes in the host's system log if it is
 # only a part of an argument.
-NOT_LOGGED = ("backup_store", "build_instances", "instance", "instance_backup", "migration", "registry_member")
+NOT_LOGGED = (
+    "backup_store",
+    "build_instances",
+    "instance",
+    "instance_backup",
+    "migration",
+    "outage_unit",
+    "registry_member",
+)
 # Errors after which it is unknown what the host did.
 UNKNOWN = (HostUnknown.__name__, reply.InvalidReply.__name__)
 

@@ -51,7 +51,7 @@ from .inventory_differences import InventoryDifferences, by_hand
 from .inventory_variables import is_true, kvm_hosts, listed, lost_hosts, variables, who_locked
 from .screen import say, warn
 from .selection import check_explicit, check_new_name, in_inventory, known_hosts, not_found, selected, warn_of_lost
-from .wanted_disks import wanted_disks
+from .wanted_update import wanted_disks
 
 RUN = (
     keep_one.FIELD,
@@ -149,7 +149,7 @@ class LocateInstances(ControllerAction):
     def _fleet(self, method, task_vars, hosts):
         """Over a registry, what takes something that others may want is chosen by what that has of all hosts."""
         known = known_of(task_vars)
-        if known is None or method not in scope.CHANGES or scope.searches(method):
+        if known is None or method not in scope.CHANGES or scope.asks_all(method):
             return read_reports(task_vars, hosts)
         access = registry_access.of_run(self, task_vars, hosts)
         return carry_out(self, task_vars, all_hosts(task_vars, hosts, known), engine=access)[0][0]

@@ -47,7 +47,7 @@ def read(action, args, task_vars):
     new_name = action.own_variables(task_vars, [NEW_NAME]).get(NEW_NAME) if args["operation"] == RENAME else None
     uuids = _uuids({**args, "most": None} if access else args, task_vars, new_name)
     known, why_not = _known(action, task_vars, access, args["operation"], uuids) if access else (None, None)
-    asks_all = known is None or scope.searches(args["operation"])
+    asks_all = known is None or scope.asks_all(args["operation"])
     asked = hosts if asks_all else [name for name in hosts if name in known.asked()]
     began = time.time()
     results = ask(action, task_vars, asked, "host_facts", {"about": uuids, **more})

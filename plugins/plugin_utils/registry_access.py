@@ -32,9 +32,16 @@ ALONE = "embedded"  # the hosts alone, as where there is no such variable
 KIND = "etcd"
 PORT = 2379
 AUTHORITY = "registry"  # kind of authority, see authority.py
+# of the certificate with which hosts read it: members do not take it from each other, so no host can pose as one
+HOSTS_AUTHORITY = "registry-hosts"
 CONTROLLER = "berth-controller"  # who a controller is to the members: in its certificate, and the user of etcd
+HOST = "berth-host"  # the same, of the hosts, who only read
 ROOT = "root"  # etcd's own user for its settings and snapshots
-PASSWORDS = {CONTROLLER: "registry-password", ROOT: "registry-root-password"}  # their files beside the authority
+PASSWORDS = {  # their files beside the authority
+    CONTROLLER: "registry-password",
+    HOST: "registry-host-password",
+    ROOT: "registry-root-password",
+}
 DAYS = 1
 _MEMBER = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_][A-Za-z0-9_.-]*)(:[0-9]{1,5})?"
 WHERE = Text(
@@ -118,12 +125,17 @@ def directory_of_run(task_vars: Dict[str, Any], hosts: Iterable[str]) -> str:
 
 def engine(members: List[Member], directory: str, user: Optional[str] = CONTROLLER) -> Etcd:
     """``directory``: of the authorities; ``user``: of etcd, None before that has users."""
-    own, login = authority_in(directory), _login(directory, user) if user else None
-    return Etcd(members, tls(own), login, Seal(own.secret()))
+    own = authority_in(directory)
+    return Etcd(members, tls(own), login(directory, user) if user else None, Seal(own.secret()))
 
 
 def members_of_run(action: ActionBase, task_vars: Dict[str, Any]) -> List[Member]:
     given = action.own_variables(task_vars, [VARIABLE]).get(VARIABLE) or ALONE
+    return members_of(given)
+
+
+def members_of(given: str) -> List[Member]:
+    """``given``: a value of berth_registry."""
     where: str = WHERE.check(given, VARIABLE)
     found = [] if where == ALONE else re.finditer(_MEMBER, where.removeprefix("etcd://"))
     return [Member(each[1].strip("[]"), int((each[2] or ":%d" % PORT)[1:])) for each in found]
@@ -150,7 +162,7 @@ def authority_in(directory: str) -> authority.Authority:
     return own
 
 
-def _login(directory: str, user: str) -> Optional[Tuple[str, str]]:
+def login(directory: str, user: str) -> Optional[Tuple[str, str]]:
     with authority.locked(directory, dry=True) as folder:
         password = authority.read(folder, PASSWORDS[user], private=True).decode().strip()
     return (user, password) if password else None

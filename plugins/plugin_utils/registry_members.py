@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The members that the inventory gives the registry, and the passwords of its users, which are beside its authority."""
+"""The members that the inventory gives the registry, the passwords of its users, which are beside its authority, and with what hosts
+read it."""
 
 from __future__ import annotations
 
@@ -13,11 +14,13 @@ from . import authority
 from .documents import write_file
 from .etcd import Member
 from .inventory_variables import variables
-from .registry_access import PASSWORDS, PORT, VARIABLE
+from .registry_access import HOST, HOSTS_AUTHORITY, PASSWORDS, PORT, VARIABLE
 
 GROUP = "berth_registry_hosts"
 ADDRESS = ("berth_registry_address", "berth_host_migration_address", "ansible_host")
 NUMBERS = (1, 3)
+DAYS = 730
+HOSTS_CERTIFICATE = "registry-hosts.pem"
 
 
 def addresses(task_vars: Dict[str, Any]) -> Dict[str, str]:
@@ -58,3 +61,15 @@ def passwords(directory: str) -> Dict[str, str]:
             found[user] = authority.read(folder, name, private=True).decode() or secrets.token_urlsafe(32)
             write_file(folder, name, found[user].encode(), 0o600)
     return found
+
+
+def certificate_of_hosts(directory: str, dry: bool) -> str:
+    """Key and certificate, PEM, with which all hosts read the registry: it is kept here, and unless ``dry`` another one made in
+    time."""
+    own = authority.Authority(directory, HOSTS_AUTHORITY, dry)
+    with authority.locked(directory, dry) as folder:
+        kept = authority.read(folder, HOSTS_CERTIFICATE, private=True).decode()
+        if not dry and (not kept or own.is_due(kept)):
+            kept = "".join(own.own(HOST, DAYS))
+            write_file(folder, HOSTS_CERTIFICATE, kept.encode(), 0o600)
+    return kept

@@ -150,12 +150,12 @@ class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names)
         on_engine = engine.OnEngine({}, self.choose, again)
         yield from self._create(seen, on_engine, known, of_hosts)
 
-    def read_engine(self, names=None, what="facts", searches=False):
+    def read_engine(self, names=None, what="facts", asks_all=False):
         """What the registry knows, and what the hosts say of which it knows that they have one of the instances, or that these name
         as a side of a move."""
         new, uuids = self.options.get("berth_new_name"), [self.world.uuid(name) for name in names or self.names]
         known = yield from self._play(engine.whereabouts([*uuids, *([instance_uuid("default", new)] if new else [])]))
-        self.reports, left = {}, set(self.inventory) if searches else known.asked()
+        self.reports, left = {}, set(self.inventory) if asks_all else known.asked()
         while left & set(self.inventory):
             for host in sorted(left & set(self.inventory)):
                 self.reports[host] = yield from self.ask(host, what, self.world.uuids())
@@ -277,14 +277,14 @@ class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names)
         known = None
         if self.world.engine and scope.asks_where(operation):
             try:
-                known, live = yield from self.read_engine(searches=scope.searches(operation))
+                known, live = yield from self.read_engine(asks_all=scope.asks_all(operation))
             except (RegistryUnknown, RegistryClosed) as error:
                 for name in names or self.names:
                     self.refused(name, error)
                 self.seen, self.removes, self.changes = self._fleet_of({}), Embedded(), None
                 return locate.Located()
             self.seen = engine.with_notes(self._fleet_of(known.heard(live)), known)
-            if operation in scope.CHANGES and not scope.searches(operation):
+            if operation in scope.CHANGES and not scope.asks_all(operation):
                 of_all = engine.fleet_of(self.inventory, known, live, self._fleet_of)
                 self.seen = (yield from self._play(of_all))[0]
         else:
@@ -311,7 +311,9 @@ class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names)
 
     def _change(self, tasks, carry_out):
         """As the action does it."""
-        yield from self._carry_out(operate.over(self.changes, tasks, carry_out, False) if self.changes else carry_out(tasks))
+        yield from self._carry_out(
+            operate.over(self.changes, tasks, carry_out, False) if self.changes else carry_out(tasks)
+        )
 
     def _carry_out(self, procedure, look=None):
         done = yield from self._play(procedure, look)

@@ -74,6 +74,7 @@ _HELD = object_of(dict.fromkeys(("request", "certificate", "authority"), block(1
 REGISTRY_MEMBER = object_of(
     {"version": word("[0-9A-Za-z.+~-]*", 40), "held": _HELD, "files": list_of(text(), 100), "restart": flag}
 )
+OUTAGE_UNIT = object_of({"files": list_of(text(), 100), "lacks_code": flag})
 CLEAN = object_of({"removed": list_of(text(), 100), "left": list_of(text(), 100), "restart": SERVICES})
 
 MOST_RECORDS = 10000
@@ -545,10 +546,11 @@ REPLIES = {
             "backups": list_of(_backup, 10000),
             "newest": or_null(_FITTING),
             "full": flag,
+            "spare": list_of(word("[0-9TZ]+", 16), backups.MOST_NAMED),
             "backup": word("[0-9TZ]+", 16),
             "targets": _TARGETS,
         },
-        optional=("backups", "newest", "full", "backup", "targets"),
+        optional=("backups", "newest", "full", "spare", "backup", "targets"),
     ),
     "build_instances": object_of({"builds": many(object_of({"uuid": uuid, "reply": mapping(dict)}))}),
     "cached_image": object_of({"present": flag}),
@@ -567,6 +569,7 @@ REPLIES = {
         {"instances": many(_SHOWN), "foreign": many(_FOREIGN), "histories": many(_HISTORY)}, optional=("histories",)
     ),
     "migration": _MIGRATE,
+    "outage_unit": OUTAGE_UNIT,
     "registry_member": REGISTRY_MEMBER,
     "rescan": _RESCAN,
     "volume": object_of({"uuid": uuid}),

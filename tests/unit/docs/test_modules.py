@@ -42,6 +42,7 @@ INTERNAL = {
     "migration",
     "move_instances",
     "operate_instances",
+    "outage_unit",
     "plan_moves",
     "prepare_registry_member",
     "read_hosts",

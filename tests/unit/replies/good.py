@@ -355,6 +355,10 @@ def registry_member(host):
     }  # fmt: skip
 
 
+def outage_unit(host):
+    return {}, {"changed": True, "files": ["/etc/berth/registry.json"], "lacks_code": False}
+
+
 def host_maintenance(host):
     return {"state": "drained", "reason": "new memory"}, {
         "changed": True,
@@ -418,6 +422,7 @@ KINDS = {
     "certificates": ("host_certificates", host_certificates),
     "clean-ups": ("host_clean", host_clean),
     "members of the registry": ("registry_member", registry_member),
+    "units after an outage": ("outage_unit", outage_unit),
     "maintenances": ("host_maintenance", host_maintenance),
     "services": ("systemd_service", systemd_service),
     "systems": ("host_system", host_system),

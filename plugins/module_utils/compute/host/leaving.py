@@ -22,7 +22,7 @@ from ..guest import domain, gate
 from ..record import state_directory
 from ..record.volume_store import VolumeStore
 from ..run import run
-from . import certificates, listening, settings, system
+from . import certificates, listening, outage_unit, settings, system
 from .preparation import PARTS
 
 
@@ -35,6 +35,7 @@ class Places:
     hook: str = gate.HOOK
     run_dir: str = gate.RUN_DIR
     code: str = kept_code.DIRECTORY
+    unit: tuple = outage_unit.FILES
 
 
 def clean(host, authorities, places=Places(), dry=False):
@@ -85,6 +86,8 @@ class Leaving:
         self._listen_everywhere()
         self._remove_certificates()
         self._remove_hook()
+        for path in self.places.unit:
+            self._remove(path)
         restart = self._to_restart()
         if not restart:
             self._remove_state()

@@ -23,8 +23,9 @@ from ...model.errors import BerthError
 from .. import durable
 from ..errors import HostNotPrepared
 from ..run import run
+from .system_files import UNITS, SystemFiles
 
-ETC, STATE, RUN, UNITS = "/etc/berth-registry", "/var/lib/berth-registry", "/run/berth-registry", "/etc/systemd/system"
+ETC, STATE, RUN = "/etc/berth-registry", "/var/lib/berth-registry", "/run/berth-registry"
 SERVICE, BACKUP = "berth-registry", "berth-registry-backup"
 USER = "etcd"
 CLIENTS, PEERS = 2379, 2380
@@ -96,19 +97,14 @@ class RegistryNotRestored(BerthError):
     """etcd does not take the file for a snapshot of the registry. The member has its own data as before."""
 
 
-class Member:
-    def __init__(self, dry=False, root="/"):
-        """``root``: of the file system, for tests."""
-        self.dry, self.root = dry, root
-        self.changed = []
-
+class Member(SystemFiles):
     # --- what is here
 
     def held(self):
         """Return {request, certificate, authority}, each PEM or empty. Make a missing key."""
         key = "%s/member.key" % ETC
         if not self._read(key) and not self.dry:
-            self._put(key, self._new_key(), 0o640)
+            self._put(key, self._new_key(), 0o640, group=_account().pw_gid if os.geteuid() == 0 else None)
         return {
             "request": self._request(key) if self._read(key) else "",
             "certificate": self._read("%s/member.pem" % ETC),
@@ -129,7 +125,7 @@ class Member:
     # --- what it becomes
 
     def prepare(self, settings, signed, root_password):
-        """``settings``: {name, members, quota_gb, backup_directory, backups}, ``members``: name -> address of each."""
+        """``settings``: {name, members, quota_gb, hosts_authority, backup_directory, backups}, ``members``: name -> address of each."""
         self._check_members(settings)
         texts = {"user": USER, "service": SERVICE, "etc": ETC, "run": RUN, "state": STATE}
         url = _url(settings["members"][settings["name"]], CLIENTS)
@@ -140,13 +136,15 @@ class Member:
         for part, name in (("certificate", "member.pem"), ("authority", "authority.pem")):
             if part in signed:
                 self._put("%s/%s" % (ETC, name), signed[part], 0o644)
+        clients = self._read("%s/authority.pem" % ETC) + settings["hosts_authority"]
+        self._put("%s/clients.pem" % ETC, clients, 0o644)
         self._put("%s/etcd.json" % ETC, config, 0o644)
         self._put("%s/backup" % ETC, BACKUP_SCRIPT % {**script, "root_password": root_password}, 0o700)
         self._put("%s/%s.service" % (UNITS, SERVICE), unit, 0o644)
         self._put("%s/%s.service" % (UNITS, BACKUP), BACKUP_UNIT % texts, 0o644)
         self._put("%s/%s.timer" % (UNITS, BACKUP), BACKUP_TIMER, 0o644)
         # etcd reads a renewed certificate at the next connection, all else when it starts
-        runs_with = "\n".join((unit, config, self._read("%s/authority.pem" % ETC), self.version()))
+        runs_with = "\n".join((unit, config, clients, self.version()))
         self._put("%s/version" % ETC, hashlib.sha256(runs_with.encode()).hexdigest() + "\n", 0o644)
 
     def restore(self, settings, snapshot, token):
@@ -203,25 +201,6 @@ class Member:
 
     # --- files
 
-    def _path(self, path):
-        return os.path.join(self.root, path.lstrip("/"))
-
-    def _read(self, path):
-        try:
-            with open(self._path(path), encoding="utf-8") as file:
-                return file.read()
-        except FileNotFoundError:
-            return ""
-
-    def _put(self, path, text, mode):
-        if self._read(path) == text and os.stat(self._path(path)).st_mode & 0o777 == mode:
-            return
-        self.changed.append(path)
-        if not self.dry:
-            durable.make_directories(os.path.dirname(self._path(path)), 0o755)
-            group = _account().pw_gid if mode == 0o640 and os.geteuid() == 0 else None
-            durable.write_at(self._path(path), text.encode(), mode, group)
-
     def _make_directory(self, path, for_etcd):
         if os.path.isdir(self._path(path)):
             return
@@ -239,8 +218,6 @@ class Member:
 def config_of(settings):
     """etcd's own settings: etcd.conf.yml, of which JSON is a part."""
     own = settings["members"][settings["name"]]
-    files = {"cert-file": "member.pem", "key-file": "member.key", "trusted-ca-file": "authority.pem"}
-    tls = {"client-cert-auth": True, **{name: "%s/%s" % (ETC, file) for name, file in files.items()}}
     everybody = ["%s=%s" % (name, _url(at, PEERS)) for name, at in sorted(settings["members"].items())]
     return {
         "name": settings["name"],
@@ -252,8 +229,8 @@ def config_of(settings):
         "initial-cluster": ",".join(everybody),
         "initial-cluster-token": "berth-registry",
         "initial-cluster-state": "new",
-        "client-transport-security": tls,
-        "peer-transport-security": tls,
+        "client-transport-security": _tls("clients.pem"),
+        "peer-transport-security": _tls("authority.pem"),
         "quota-backend-bytes": settings["quota_gb"] << 30,
         "auto-compaction-mode": "periodic",
         "auto-compaction-retention": COMPACTED,
@@ -261,6 +238,11 @@ def config_of(settings):
         "pre-vote": True,
         "bcrypt-cost": 4,  # the passwords are random, so nobody guesses them, and each run logs in
     }
+
+
+def _tls(trusted):
+    files = {"cert-file": "member.pem", "key-file": "member.key", "trusted-ca-file": trusted}
+    return {"client-cert-auth": True, **{name: "%s/%s" % (ETC, file) for name, file in files.items()}}
 
 
 def _url(host, port):

@@ -24,12 +24,14 @@ FAILED = {"error", "reason"}  # of which an answer has one or both if the host d
 
 @dataclasses.dataclass
 class Done:
-    """What became of one instance. ``instance``: as its last host shows it; ``set_aside``: host -> where its copy is;
+    """What became of one instance. ``instance``: as its last host shows it; ``host``: where it is now, if it has moved;
+    ``set_aside``: host -> where its copy is;
     ``errors``: of each host that refused, or whose
     result is unknown, {code, message, ...}."""
 
     changed: bool = False
     instance: Document = dataclasses.field(default_factory=dict)
+    host: Optional[str] = None
     gives_up: List[str] = dataclasses.field(default_factory=list)
     diff: List[Any] = dataclasses.field(default_factory=list)
     warnings: List[str] = dataclasses.field(default_factory=list)
@@ -81,7 +83,7 @@ def rename(
         if not done[name].errors and changes:
             taken = (yield from changes.stand({name: task})).get(name)
         elif not done[name].errors:
-            taken = renaming.taken_since(name, task, (yield Ask("rescan", {host: {} for host in task["asked"]})))
+            taken = renaming.taken_since(name, task, (yield Ask("rescan", renaming.look_again(task))))
         if taken:
             back = {**_arguments(OPERATIONS[renaming.OPERATION], task, {}), "new_name": name}
             yield from asked(done, "instance", {name: back}, {name: task["hosts"][-1]})

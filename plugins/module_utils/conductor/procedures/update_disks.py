@@ -34,7 +34,7 @@ class Run:
 
 
 def update_disks(tasks: Tasks, given: Mapping[str, Document], run: Run) -> Procedure[Dict[str, Done]]:
-    """``tasks``: each with what plugin_utils/wanted_disks.py found, too. Return what became of each instance."""
+    """``tasks``: each with what plugin_utils/wanted_update.py found, too. Return what became of each instance."""
     made, refused = yield from make_all(tasks, run)
     done = yield from operate("update_disks", {name: tasks[name] for name in tasks if name not in refused}, given)
     for name in made.intersection(done):

@@ -92,7 +92,14 @@ class ChangesOnEngine:
             raise over[uuid]
         if any(needs.values()):
             draft.put(keys.quota(project), holdings.more(_used(draft, project), needs))
-        intent = {"run": self.run, "kind": keys.CHANGE, "host": at, "op": self.new_token(), "claimed": False, "sizes": sizes}
+        intent = {
+            "run": self.run,
+            "kind": keys.CHANGE,
+            "host": at,
+            "op": self.new_token(),
+            "claimed": False,
+            "sizes": sizes,
+        }
         now = {
             "holds": list(dict.fromkeys([*entry["holds"], *holds])),
             "amounts": holdings.more(entry["amounts"], going),
@@ -120,7 +127,9 @@ class ChangesOnEngine:
         scans = yield Ask("rescan", {host: {} for host in sorted({task["hosts"][-1] for task in tasks.values()})})
         for task in tasks.values():
             scan = scans[task["hosts"][-1]]
-            records = [each for each in scan.get("instances") or () if (each["uuid"], each["role"]) == (task["uuid"], OWN)]
+            records = [
+                each for each in scan.get("instances") or () if (each["uuid"], each["role"]) == (task["uuid"], OWN)
+            ]
             with contextlib.suppress(RegistryUnknown, RegistryBusy):
                 if records:
                     yield from transacted(functools.partial(self._ended, task=task, record=records[0], scan=scan))

@@ -311,9 +311,7 @@ class OnEngine:
             if instance["state"] == ACTIVE and generation:
                 try:
                     uuid, host_uuid = instance["uuid"], instance["host_uuid"]
-                    yield from transacted(
-                        functools.partial(owned, uuid=uuid, host_uuid=host_uuid, epoch=generation[0])
-                    )
+                    yield from transacted(functools.partial(owned, uuid=uuid, host_uuid=host_uuid, epoch=generation[0]))
                 except (RegistryUnknown, RegistryBusy):
                     continue
 

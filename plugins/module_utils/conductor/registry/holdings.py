@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional
 
-from ...model import address_clash, hints, nics
+from ...model import address_clash, hints, nics, registry_hints
 from ...model.errors import InstanceExists
 from ...model.messages import Document
 from ...model.quota import Amounts
@@ -53,6 +53,8 @@ def take(
     uuid, spec, project = instance["uuid"], instance["spec"], instance["project"]
     holds = held_by(spec, project)
     yield from hold(draft, instance, holds)
+    yield from draft.read(*entry["holds"])
+    let_go(draft, uuid, set(entry["holds"]) - set(holds))  # as where its host removed it, and nobody told the registry
     group = spec.get("group")
     members = others(draft, group["uuid"], uuid) if group else {}
     check_seat(spec, members, instance["host_uuid"], names, lost)
@@ -196,7 +198,9 @@ def _given_back(entry: Document, built: bool) -> Dict[str, int]:
 def _taken(instance: Mapping[str, Any], key: str, other: str, name: str) -> Exception:
     if key.startswith(keys.NAMES):
         text = "project %s has an instance %s already, with the uuid %s"
-        return InstanceExists(text % (instance["project"], instance["spec"]["name"], other), hint=hints.another_name())
+        return InstanceExists(
+            text % (instance["project"], instance["spec"]["name"], other), hint=registry_hints.free_name()
+        )
     if key.startswith(keys.VOLUMES):
         return volumes.in_use(_volumes(instance["spec"], instance["project"])[key], name, instance["name"])
     held = {keys.nic_of(key): {other: "instance %s" % name}}

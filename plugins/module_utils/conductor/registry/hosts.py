@@ -262,8 +262,6 @@ def _told(host: Document, document: Document) -> Document:
             if uuid not in shown or _is_newer(entry, shown[uuid])
         },
         "removed": {
-            uuid: epoch
-            for uuid, epoch in host["removed"].items()
-            if uuid in shown and _is_over(shown[uuid], epoch)
+            uuid: epoch for uuid, epoch in host["removed"].items() if uuid in shown and _is_over(shown[uuid], epoch)
         },
     }

@@ -15,43 +15,21 @@ import json
 import zlib
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Type
 
-from ...model import host_document
+from ...model import host_document, registry_documents
 from ...model.errors import BerthError
 from ...model.messages import Document
-from ...model.shape import (
-    Check,
-    Fault,
-    anything,
-    choice,
-    flag,
-    list_of,
-    map_of,
-    mapping,
-    number,
-    object_of,
-    or_null,
-    show,
-    text,
-    uuid,
-    whole,
-)
+from ...model.shape import Check, Fault, anything, flag, list_of, map_of, mapping, number, object_of, show, text, uuid
 from ..procedures.steps import Found, Write
 
 PREFIX = "/berth/"  # of all of them
-META = "/berth/meta"
-HOSTS, FACTS, INSTANCES, QUOTAS, GROUPS = (
-    "/berth/host/",
-    "/berth/facts/",
-    "/berth/inst/",
-    "/berth/quota/",
-    "/berth/group/",
-)
+META, INSTANCES = registry_documents.META, registry_documents.INSTANCES
+HOSTS, FACTS, QUOTAS, GROUPS = "/berth/host/", "/berth/facts/", "/berth/quota/", "/berth/group/"
 NAMES, ADDRESSES, MACS, VOLUMES = "/berth/name/", "/berth/addr/", "/berth/mac/", "/berth/volume/"
-SCHEMA = 1
+SCHEMA = registry_documents.SCHEMA
 MOST_FACTS = 1 << 24  # bytes of one host's document
 AT_ONCE = 500  # documents that are read as one text, so that the names of their fields are there once
-CREATE, MOVE, CHANGE = "create", "move", "change"  # what a run has begun
-COUNT = whole(0, 1 << 40)
+CREATE, MOVE, CHANGE = registry_documents.CREATE, registry_documents.MOVE, registry_documents.CHANGE
+COUNT = registry_documents.COUNT
 
 
 class RegistryDocumentInvalid(BerthError):
@@ -62,32 +40,8 @@ class RegistryDocumentRefused(BerthError):
     """What was to be written to the registry breaks its schema. Nothing was written."""
 
 
-_PENDING = object_of(
-    # sizes: of a change, the GiB with which volumes count that its host is to make, or to have grow
-    {
-        "run": text(),
-        "kind": choice(CREATE, MOVE, CHANGE),
-        "host": uuid,
-        "op": text(),
-        "claimed": flag,
-        "sizes": map_of(uuid, COUNT, 100),
-    },
-    optional=("sizes",),
-)
 _CHECKS: Dict[str, Check] = {
-    # before: while the hosts change over, the incarnation that they come from, or an empty text if they had no registry;
-    # cluster: the engine's own name for itself, see Transacted
-    META: object_of(
-        {
-            "schema": whole(SCHEMA, SCHEMA),
-            "incarnation": text(64),
-            "kind": text(32),
-            "open": flag,
-            "before": text(64),
-            "cluster": text(64),
-        },
-        optional=("before", "cluster"),
-    ),
+    META: registry_documents.REGISTRY,
     # reserved: what instances take there that the facts do not show yet, removed: epochs of those that they still show
     HOSTS: object_of(
         {
@@ -101,23 +55,7 @@ _CHECKS: Dict[str, Check] = {
             "removed": map_of(uuid, COUNT, 10000),
         }
     ),
-    INSTANCES: object_of(
-        {
-            "name": text(),
-            "project": text(),
-            "owner": or_null(uuid),
-            "epoch": COUNT,
-            "pending": list_of(_PENDING, 10),
-            "amounts": map_of(text(32), COUNT, 20),
-            "group": or_null(uuid),
-            "holds": list_of(text(1024), 1000),
-            # hosts that were lost when the instance was made elsewhere or deleted: if they are back, they have an old copy
-            "given_up": list_of(uuid, 100),
-            # of the amounts, those of new volumes that outlive the instance
-            "stays": map_of(text(32), COUNT, 20),
-        },
-        optional=("stays",),
-    ),
+    INSTANCES: registry_documents.INSTANCE,
     QUOTAS: map_of(text(32), COUNT, 20),
     GROUPS: map_of(uuid, list_of(uuid, 11), 10000),
 }

@@ -18,9 +18,9 @@ ENDS = ("delete", "leave")
 # What takes, or gives back, what others may want.
 CHANGES = ("adopt", "rename", "update", "update_disks")
 AT_THE_HOST = (
-    "backup", "backups", "console", "delete_snapshot", "image_from_instance", "lock", "pause", "reboot", "rebuild", "recover",
-    "rescue", "restore", "resume", "revert_snapshot", "shelve", "snapshot", "snapshots", "start", "stop", "suspend", "unlock", "unpause",
-    "unrescue",
+    "backup", "backups", "console", "delete_backup", "delete_snapshot", "image_from_instance", "lock", "pause", "reboot",
+    "rebuild", "recover", "rescue", "restore", "resume", "revert_snapshot", "shelve", "snapshot", "snapshots", "start", "stop",
+    "suspend", "unlock", "unpause", "unrescue",
 )  # fmt: skip
 # What these move, they move as one of MOVES; what they find lost is taken over.
 PLANS = ("apply_plan", "fence_host", "maintain_host", "plan_maintenance", "rolling_reboot", "watch")
@@ -47,9 +47,9 @@ def asks_where(operation: str) -> bool:
     return operation in (*CREATES, *MOVES, *ENDS, *CHANGES, *AT_THE_HOST)
 
 
-def searches(operation: str) -> bool:
-    """Whether all hosts are asked nonetheless: no registry knows where a guest is that is no instance yet, and who sees the disks of a
-    lost host."""
+def asks_all(operation: str) -> bool:
+    """Whether all hosts are asked nevertheless: the registry does not know where a guest is that is no instance yet, and which hosts
+    see the disks of a lost one."""
     return operation in ("adopt", "take_over")
 
 

@@ -96,7 +96,12 @@ class Fleet:
 
         def answer(name, module, given):
             if module == "rescan":
-                return {"changed": False, "host_uuid": of_host(name), "instances": self.has.get(name, []), "volumes": []}
+                return {
+                    "changed": False,
+                    "host_uuid": of_host(name),
+                    "instances": self.has.get(name, []),
+                    "volumes": [],
+                }
             if module == "instance" and given["state"] in ("updated", "renamed"):
                 named = {"own_name": given["new_name"]} if given["state"] == "renamed" else {}
                 networks = nics.taken((given.get("spec") or {}).get("networks"))
@@ -489,7 +494,10 @@ def test_an_update_asks_the_owner_alone_and_takes_a_new_address_in_the_registry(
     )
     assert "error" not in result, result
     assert {name for name, _module in created.modules()} == {host}
-    assert [given.get("only_claim", False) for _name, module, given in created.asked if module == "instance"] == [True, False]
+    assert [given.get("only_claim", False) for _name, module, given in created.asked if module == "instance"] == [
+        True,
+        False,
+    ]
     assert keys.of_nic("address 192.0.2.10 on bridge br0") in created.engine.keys
 
 

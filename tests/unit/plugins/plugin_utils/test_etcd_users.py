@@ -8,11 +8,14 @@ from __future__ import annotations
 import etcd_process
 import pytest
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import registry_reading
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import RegistryRefused, RegistryUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Scan, Transact, Write
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import keys
 from ansible_collections.berth.kvm.plugins.plugin_utils import etcd_users, registry_access, registry_members
 
+UUID, OTHER = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a"
+HOST = registry_access.HOST
 pytestmark = pytest.mark.skipif(not etcd_process.IS_HERE, reason="there is no etcd on this machine")
 
 
@@ -47,6 +50,32 @@ def test_a_controller_reaches_berths_keys_alone_and_nobody_does_without_a_login(
     assert engine(member, tmp_path, registry_access.ROOT).transact(put("/other"))["succeeded"]
 
 
+def test_a_host_reads_who_owns_instances_and_nothing_else_and_writes_nothing(member, tmp_path, monkeypatch):
+    directory = str(tmp_path / "ca")
+    passwords = registry_members.passwords(directory)
+    etcd_users.set_up(engine(member, tmp_path, None), passwords)
+    entry = {**keys.new_instance("web1", "default"), "owner": UUID, "epoch": 3}
+    meta = {"schema": keys.SCHEMA, "incarnation": "one", "kind": "etcd", "open": True}
+    written = (keys.written(keys.META, meta), keys.written(keys.instance(UUID), entry))
+    engine(member, tmp_path, registry_access.CONTROLLER).transact(Transact(writes=written))
+    (tmp_path / "host.pem").write_text(registry_members.certificate_of_hosts(directory, dry=False))
+    own = registry_access.authority_in(directory)
+    settings = {"members": member.members, "user": HOST, "password": passwords[HOST], "authority": own.text}
+    monkeypatch.setattr(registry_reading, "PAUSE", 0.01)
+    registry = registry_reading.Registry(settings, str(tmp_path / "host.pem"), 10)
+    known = registry.read([UUID, OTHER])
+    assert known.is_open and known.entries == {UUID: entry} and known.mark["incarnation"] == "one"
+    assert known.mark["revision"] >= 1 and registry.read([]).entries == {}
+    host = registry_access.Etcd(member.members, registry.tls, (HOST, passwords[HOST]))
+    for refused in (put(keys.META), put(keys.instance(UUID)), Transact(reads=(keys.quota("default"),))):
+        with pytest.raises(RegistryRefused):
+            host.transact(refused)
+    member.kill()
+    registry.wait = 0
+    with pytest.raises(registry_reading.RegistrySilent, match="127.0.0.1"):
+        registry.read([UUID])
+
+
 def test_a_run_that_was_cut_off_anywhere_is_finished_by_the_next(member, tmp_path, monkeypatch):
     ordered, done_before = [], [0]
     order = registry_access.Etcd.order
@@ -59,7 +88,7 @@ def test_a_run_that_was_cut_off_anywhere_is_finished_by_the_next(member, tmp_pat
 
     passwords = registry_members.passwords(str(tmp_path / "ca"))
     monkeypatch.setattr(registry_access.Etcd, "order", cut_off)
-    for done_before[0] in range(1, 8):
+    for done_before[0] in range(1, 13):
         ordered.clear()
         with pytest.raises(CutOff):
             etcd_users.set_up(engine(member, tmp_path, None), {**passwords, registry_access.ROOT: "of the killed run"})

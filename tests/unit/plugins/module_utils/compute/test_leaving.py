@@ -50,7 +50,12 @@ class Leaver:
     def __init__(self, host, top, ours):
         self.host, self.top, self.ours = host, top, ours
         self.places = leaving.Places(
-            str(top / "etc/host.json"), str(top / "pki"), host.hook, host.run_dir, str(top / "cache")
+            str(top / "etc/host.json"),
+            str(top / "pki"),
+            host.hook,
+            host.run_dir,
+            str(top / "cache"),
+            tuple(str(top / "etc" / name) for name in ("registry.json", "registry.pem")),
         )
         host.settings_path = self.places.settings
         host.connection.listAllDomains = lambda _flags: list(host.connection.domains.values())
@@ -58,7 +63,7 @@ class Leaver:
 
     def prepare(self, signer=None):
         """What a run of prepare_hosts and some instances leave here."""
-        for path in (self.places.settings, self.places.code + "/code"):
+        for path in (self.places.settings, self.places.code + "/code", *self.places.unit):
             Path(path).parent.mkdir(exist_ok=True)
             Path(path).write_text("{}")
         gate.install(self.host.hook, self.host.run_dir)
@@ -105,7 +110,8 @@ def test_all_that_berth_put_there_goes_and_the_pool_stays(leaver):
 def test_what_is_removed_is_what_the_page_lists():
     page = (ROOT / "docs" / "live-migration.md").read_text()
     places = leaving.Places()
-    for path in (places.settings, places.hook, places.run_dir, places.code, state_directory.COPY, "/var/lib/berth"):
+    own = (places.settings, places.hook, places.run_dir, places.code, *places.unit[1:])
+    for path in (*own, state_directory.COPY, "/var/lib/berth"):
         assert "`%s" % path.rstrip("/") in page, path
     for place in certificates.PLACES.values():
         for path in place.paths():

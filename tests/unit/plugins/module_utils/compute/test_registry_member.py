@@ -19,7 +19,14 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.ste
 from ansible_collections.berth.kvm.plugins.plugin_utils.etcd import Etcd
 
 THREE = {"kvm1": "192.0.2.1", "kvm2": "192.0.2.2", "kvm3": "kvm3.example.org"}
-SETTINGS = {"name": "kvm1", "members": THREE, "quota_gb": 4, "backup_directory": "/backups", "backups": 2}
+SETTINGS = {
+    "name": "kvm1",
+    "members": THREE,
+    "quota_gb": 4,
+    "hosts_authority": "OF HOSTS\n",
+    "backup_directory": "/backups",
+    "backups": 2,
+}
 SIGNED = {"certificate": "CERTIFICATE\n", "authority": "AUTHORITY\n"}
 ETC = registry_member.ETC
 
@@ -66,10 +73,12 @@ def test_the_key_is_made_once_and_never_leaves_the_machine(here):
     assert (here / "etc/berth-registry/member.key").stat().st_mode & 0o777 == 0o640
 
 
-def test_nobody_without_a_certificate_of_the_authority_is_let_in():
+def test_clients_need_a_certificate_of_an_authority_and_members_one_of_their_own(here):
+    prepared(here)
     config = registry_member.config_of(SETTINGS)
-    for side in ("client-transport-security", "peer-transport-security"):
-        assert config[side]["client-cert-auth"] is True and config[side]["trusted-ca-file"] == ETC + "/authority.pem"
+    for side, trusted in (("client", "AUTHORITY\nOF HOSTS\n"), ("peer", "AUTHORITY\n")):
+        security = config[side + "-transport-security"]
+        assert security["client-cert-auth"] is True and text(here, security["trusted-ca-file"]) == trusted
     urls = [value for name, value in config.items() if name.endswith("-urls")]
     assert len(urls) == 4 and all(url.startswith("https://192.0.2.1:") for url in urls)
 
@@ -89,6 +98,7 @@ def test_a_member_with_a_name_for_an_address_listens_everywhere_and_is_reached_b
         (SETTINGS, {}, False),
         ({**SETTINGS, "quota_gb": 5}, {}, True),
         (SETTINGS, {"authority": "NEWER\n"}, True),
+        ({**SETTINGS, "hosts_authority": "NEWER\n"}, {}, True),
         (SETTINGS, {"certificate": "RENEWED\n"}, False),  # etcd reads it at the next connection
         ({**SETTINGS, "backups": 9}, {}, False),
     ],

@@ -86,7 +86,9 @@ class Case:
 
     def held(self):
         """The keys of web, as it knows them and as they say."""
-        theirs = {key for key in self.engine.keys if key.startswith((keys.NAMES, keys.ADDRESSES, keys.MACS, keys.VOLUMES))}
+        theirs = {
+            key for key in self.engine.keys if key.startswith((keys.NAMES, keys.ADDRESSES, keys.MACS, keys.VOLUMES))
+        }
         assert {key for key in theirs if self.read(key) == WEB} == set(self.entry["holds"])
         return set(self.entry["holds"])
 
@@ -108,13 +110,20 @@ class Case:
             "update_disks": lambda tasks: update_disks.update_disks(tasks, {}, disks),
             "rename": lambda tasks: operate.rename(tasks, {}, dry, run),
         }[kind]
-        (done,) = to_the_end(play(operate.over(run, {"web": task}, carry_out, dry), self._ask, engine=self.engine)).values()
+        (done,) = to_the_end(
+            play(operate.over(run, {"web": task}, carry_out, dry), self._ask, engine=self.engine)
+        ).values()
         return [error["code"] for error in done.errors]
 
     def update(self, *networks, group=None, volumes=(), **more):
         only = [nic for nic in networks if not set(nics.taken([nic])) <= set(self.record["nics"])]
         spec = {"uuid": WEB, "name": "web", "project_id": "p", "networks": list(networks), "group": group}
-        new = {"name": "web", "uuid": WEB, "project": "p", "spec": {"uuid": WEB, "name": "web", "networks": only, "had": {}}}
+        new = {
+            "name": "web",
+            "uuid": WEB,
+            "project": "p",
+            "spec": {"uuid": WEB, "name": "web", "networks": only, "had": {}},
+        }
         return self.do("update", {**self.of_volumes(volumes), "spec": spec, "only_new": new if only else None}, **more)
 
     def of_volumes(self, wanted):
@@ -136,7 +145,15 @@ class Case:
 
     def adopt(self, **more):
         """The guest on kvm1 as the instance new."""
-        task = {"uuid": GUEST, "hosts": ["kvm1"], "owner": S, "after": [0, 0], "name": "new", "project_id": "p", "flavor": None}
+        task = {
+            "uuid": GUEST,
+            "hosts": ["kvm1"],
+            "owner": S,
+            "after": [0, 0],
+            "name": "new",
+            "project_id": "p",
+            "flavor": None,
+        }
         self.task = {**task, "guest": {"vcpus": 2, "memory_mb": 128, "nics": nics.taken([OF_GUEST])}, **more}
         run = adopts.AdoptsOnEngine("r%d" % next(self.runs), self.token)
         over = operate.over(run, {"new": self.task}, lambda tasks: operate.adopt(tasks, {}, ()), False)
@@ -164,7 +181,12 @@ class Case:
         if module == "volume":
             self._make(given)
         elif step == "adopted" and not self.guests:
-            adopted = {"uuid": GUEST, "name": "new", "generation": [given["after"][0] + 1, 0], "nics": nics.taken([OF_GUEST])}
+            adopted = {
+                "uuid": GUEST,
+                "name": "new",
+                "generation": [given["after"][0] + 1, 0],
+                "nics": nics.taken([OF_GUEST]),
+            }
             self.guests = [{**self.record, **adopted}]
         elif step == "renamed":
             self.record["name"] = given["new_name"]

@@ -20,6 +20,7 @@ from memory_engine import MemoryEngine  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import engine, holdings, keys  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.transactions import transacted  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid  # noqa: E402
 
 WEB, HOST = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 FLAVOR = {"vcpus": 2, "memory_mb": 512, "root_gb": 1}
@@ -93,3 +94,11 @@ def test_a_create_that_failed_gives_back_its_volumes_too(registry):
     back = functools.partial(engine.given_back, run="r1", uuid=WEB, without=[HOST])
     registry.do(transacted(back))
     assert registry.used() == {}
+
+
+def test_one_that_is_made_again_holds_only_what_it_is_made_with(registry):
+    """Its host removed the one before, and nobody told the registry."""
+    registry.take(web(STAYS))
+    registry.take(web(GOES))
+    held = [key for key in registry.memory.keys if key.startswith(keys.VOLUMES)]
+    assert held == [keys.volume(volume_uuid("p", GOES["name"]))]
