@@ -41,8 +41,9 @@ def unshelved(tasks: Tasks, unshelve: Callable[[Tasks], Procedures], known: Know
                 yield from transacted(functools.partial(_taken, name=name, task=task, known=known))
         except BerthError as error:
             refused[name] = Done(errors=[error.to_dict()])
-    done = yield from unshelve({name: task for name, task in tasks.items() if name not in refused})
-    yield from _give_back(tasks)
+    left = {name: task for name, task in tasks.items() if name not in refused}
+    done = yield from unshelve(left)
+    yield from _give_back(left)
     return {**done, **refused}
 
 
