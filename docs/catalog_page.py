@@ -10,7 +10,7 @@ import json
 from table_cell import escaped
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import catalog_schema as schema
-from ansible_collections.berth.kvm.plugins.module_utils.model import data_disks, networks
+from ansible_collections.berth.kvm.plugins.module_utils.model import data_disks, security_groups
 from ansible_collections.berth.kvm.plugins.module_utils.model import schema as checks
 
 # The catalog's variables: what each is for, and what checks one thing of it.
@@ -176,6 +176,6 @@ def described_check(check):
         return "true or false"
     if isinstance(check, checks.Word):
         return "text, number or truth value"
-    if isinstance(check, networks.Rule):
-        return described_check(networks.RULE)
+    if isinstance(check, security_groups.Rule):
+        return described_check(security_groups.RULE)
     return getattr(getattr(check, "line", check), "rule", None) or "image properties by name"

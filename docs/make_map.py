@@ -38,13 +38,19 @@ Files whose names begin with a room are below `plugins/module_utils/`.
 | what a host reports | `compute/host/facts.py`, and its check in `model/host_document.py` |
 | where instances are placed | `placement/filters/`, `placement/weighers/`, `placement/capacity.py` |
 | the guest's definition in libvirt | `compute/guest/domain_xml.py` |
+| the guest's host name, and the rest of what cloud-init gets | `model/cloud_init.py` |
+| the bridge and the addresses of a NIC | `model/networks.py`, in the guest's definition `compute/guest/domain_xml.py` |
+| the rules of security groups | `model/security_groups.py`, the filter made of them `compute/guest/packet_filter.py` |
+| the order of an operation | `conductor/procedures/` |
 | the steps of a move | `conductor/sequences.py` for their order, `compute/move/steps/` for each |
 | the states of a record | `model/lifecycle.py` |
 | what doctor finds | `compute/host/checkup.py` on a host, `conductor/doctor.py` over all |
+| with which status doctor ends | `playbooks/tasks/doctor.yml` |
 | what the report shows | `conductor/fleet_report.py` for its content, `plugins/plugin_utils/report_page.py` for the page |
 | the table that ends a run | `conductor/closing_table.py`, `conductor/outcome_of_create.py`, `conductor/outcome_of_move.py` |
 | which host owns an instance | `conductor/notes.py`, `conductor/gossip.py` |
 | which host is closed, silent or lost | `conductor/silence.py` |
+| whether a plan for the fleet is outdated | `fleet/plan_file.py` |
 | how an instance differs from the inventory | `conductor/drift.py` |
 | MAC addresses and NICs | `model/nics.py`; who else has an address: `model/address_clash.py` |
 | what fits on a host: amounts, NUMA, PCI devices | `placement/capacity.py`, for placement and the claim alike |
@@ -64,6 +70,7 @@ ROOMS = {
         "plugins/module_utils/placement/fast/*.py",
     ],
     "The conductor: what is done next, over all hosts": ["plugins/module_utils/conductor/*.py"],
+    "Plans for a whole fleet": ["plugins/module_utils/fleet/*.py"],
     "On the host": ["plugins/module_utils/compute/*.py"],
     "On the host: records": ["plugins/module_utils/compute/record/*.py"],
     "On the host: guests": ["plugins/module_utils/compute/guest/*.py"],

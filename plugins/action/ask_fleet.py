@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import math
+from typing import Sequence, Tuple
+from xml.etree import ElementTree
 
 from ..module_utils.conductor import silence
 from ..module_utils.conductor.errors import KvmHostNotFound
@@ -21,11 +23,12 @@ from ..plugin_utils import planned_lines
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.documents import check_replaceable, read_yaml, write_private
 from ..plugin_utils.inventory_variables import kvm_hosts
-from ..plugin_utils.junit import HEAD, junit
 from ..plugin_utils.known_fleet import known_fleet
 from ..plugin_utils.plain import number, plain
-from ..plugin_utils.screen import say
+from ..plugin_utils.screen import say, warn
+from ..plugin_utils.selection import selected
 
+HEAD = b'<testsuite name="berth.kvm '
 MOST_BYTES = 1 << 24
 MOST_SETS = 5000  # of hosts that fail at once: some minutes
 
@@ -37,6 +40,7 @@ class ActionModule(ControllerAction):
             "choices": ["assert", "capacity", "movability", "survive", "what_if"],
             "required": True,
         },
+        "instances": {"type": "list", "elements": "str"},
         "gone": {"type": "list", "elements": "str", "default": []},
         "like": {"type": "list", "elements": "str", "default": []},
         "assertions": {"type": "path"},
@@ -53,6 +57,7 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])
         _check_hosts(args, hosts)
+        only = _only(args, task_vars, hosts)
         entries = _assertions(args) if args["question"] == "assert" else []
         kept_free = Whole(0, len(hosts)).check(number(args["kept_free"]), "berth_kept_free")
         failures = Whole(0 if args["away"] else 1, 3).check(number(args["failures"]), "berth_failures")
@@ -63,7 +68,9 @@ class ActionModule(ControllerAction):
             answer, lines = _capacity(known, known.fleet, kept_free)
         elif args["question"] == "movability":
             cold = known_fleet(self, task_vars, hosts, "cold").fleet
-            answer, lines = _movability(movability(known.fleet, cold))
+            found = movability(known.fleet, cold)
+            answer, lines = _movability(found if only is None else [each for each in found if each.name in only])
+            lines += ["%s is on no host that answers" % name for name in only or () if name not in answer]
         elif args["question"] == "what_if":
             answer, lines = _what_if(known, args["gone"], args["like"], failures)
         elif args["question"] == "assert":
@@ -87,6 +94,17 @@ def _check_hosts(args, hosts):
                 raise KvmHostNotFound.of(variable, host, hosts)
     if args["question"] == "what_if" and not args["gone"] and not args["like"]:
         raise InvalidInput("berth_hosts_gone", None, "names of KVM hosts, here or in berth_hosts_like")
+
+
+def _only(args, task_vars, hosts):
+    """The names of the instances that the answer is about, None for all."""
+    if args["instances"] is None:
+        return None
+    if args["question"] == "movability":
+        return selected(task_vars, args["instances"], hosts)
+    if not args["away"]:
+        warn("%s is about the whole fleet, also with a selection" % args["question"])
+    return None
 
 
 def _assertions(args):
@@ -124,7 +142,8 @@ def _capacity(known, fleet, kept_free, gone=()):
     flavors = [flavor for _name, flavor in sorted(known.flavors.items())]
     for name, found in questions.of_flavors(fleet, flavors, kept_free, gone).items():
         answer[name] = {"count": found.count, "hosts": found.of_host, "limited": found.limited}
-        where = ", ".join("%d on %s" % (count, host) for host, count in sorted(found.of_host.items()) if count)
+        taken = sorted(found.of_host, key=lambda host: found.of_host[host])[: len(found.of_host) - kept_free]
+        where = ", ".join("%d on %s" % (found.of_host[host], host) for host in sorted(taken) if found.of_host[host])
         rows.append((name, str(found.count), where or "nowhere"))
         why += ["%s, not one more: %s" % (name, reason) for _host, reason in sorted(found.limited.items())]
     free = ", with %d hosts kept free" % kept_free if kept_free else ""
@@ -202,3 +221,16 @@ def _survive(fleet, failures, away=()):
         return answer, [text if failures > 1 else "the instances of any host find a place on the others"]
     sure = "find no place" if found.proven else "found no place, one placed after the other"
     return answer, ["without %s: %s %s on the other hosts" % (", ".join(found.hosts), ", ".join(found.names), sure)]
+
+
+def junit(suite: str, results: Sequence[Tuple[str, str]]) -> bytes:
+    """``results``: (name, why it failed, "" if it did not)."""
+    failures = sum(bool(why) for _name, why in results)
+    root = ElementTree.Element(
+        "testsuite", name="berth.kvm %s" % suite, tests=str(len(results)), failures=str(failures), errors="0"
+    )
+    for name, why in results:
+        case = ElementTree.SubElement(root, "testcase", classname="berth.kvm.%s" % suite, name=name)
+        if why:
+            ElementTree.SubElement(case, "failure", message=why)
+    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=False) + b"\n"

@@ -6,15 +6,34 @@
 from __future__ import annotations
 
 import functools
+from typing import Any, Dict, Optional
 
-from ..module_utils.conductor.plan import FAILED
+from ansible.module_utils.common.validation import check_type_int
+
+from ..module_utils.conductor import kept_entries
+from ..module_utils.conductor.plan import FAILED, Instance
 from ..module_utils.conductor.procedures.create import Run, create
+from ..module_utils.model import clones
+from ..module_utils.model.catalog import Catalog
+from ..module_utils.model.cloud_init import network_config
+from ..module_utils.model.errors import InvalidInput
+from ..module_utils.model.messages import Document
+from ..module_utils.placement.request import build_request
 from ..plugin_utils import end_of_create
 from ..plugin_utils.answers_of_hosts import FOUND
-from ..plugin_utils.builds import build_of
 from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
 from ..plugin_utils.driving import carry_out
-from ..plugin_utils.inventory_variables import SHARED_CATALOG, variables
+from ..plugin_utils.inventory_variables import (
+    CATALOG,
+    INSTANCE,
+    SHARED_CATALOG,
+    fenced,
+    is_true,
+    power_state,
+    raw_vars,
+    variables,
+    who_locked,
+)
 from ..plugin_utils.place_instances import PlaceInstances
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
@@ -72,3 +91,61 @@ def _done(plan, built, ended):
         for name, instance in plan["instances"].items()
     }
     return {"parts": parts, "run": {**ended, "ansible_facts": facts}}
+
+
+TIMEOUTS = ("berth_lock_timeout", "create_timeout")  # the second until 2.0.0
+SECONDS = 600
+
+
+def build_of(task_vars: Dict[str, Any], name: str, instance: Instance) -> Document:
+    """``name`` is the inventory name. The seed is made here, so that no secret is in the plan or in a task's arguments.
+    BerthError if the instance's variables are wrong."""
+    return {
+        "uuid": instance["spec"]["uuid"],
+        "token": instance.get("token"),
+        "timeout": _timeout(task_vars, name),
+        **(_taken_over if instance.get("take_over") else _built)(task_vars, name, instance),
+    }
+
+
+def _timeout(task_vars: Dict[str, Any], name: str) -> int:
+    """That of the instance in the inventory, else what the role is given, which holds for all."""
+    own = raw_vars(task_vars, task_vars["inventory_hostname"])
+    given = [task_vars[each] for each in TIMEOUTS if each in task_vars and task_vars[each] != own.get(each)]
+    field = next((each for each in TIMEOUTS if each in raw_vars(task_vars, name)), TIMEOUTS[0])
+    value = variables(task_vars, name, [field]).get(field, [*given, SECONDS][0])
+    try:
+        return int(check_type_int(value))
+    except TypeError:
+        raise InvalidInput(field, plain(value), "whole seconds") from None
+
+
+def _taken_over(task_vars: Dict[str, Any], name: str, instance: Instance) -> Document:
+    """No seed: the guest keeps the one beside its disks. The evidence that its host is off goes into its history."""
+    values = variables(task_vars, name, ("berth_state", "berth_locked"))
+    evidence = str(fenced(task_vars)["evidence"] or "berth_lost_hosts says that the host is off")
+    taken = {"state": "taken_over", "disks_of": instance["take_over"], "evidence": evidence}
+    return {**taken, **_power(power_state(values))}
+
+
+def _power(wanted: Optional[str]) -> Document:
+    return {"power_state": wanted} if wanted else {}
+
+
+def _built(task_vars: Dict[str, Any], name: str, instance: Instance) -> Document:
+    values = variables(task_vars, name, (*CATALOG, *INSTANCE, "berth_locked", "berth_mend", "berth_shutdown_timeout"))
+    spec, catalog = instance["spec"], Catalog.from_variables(values)
+    if instance.get("existing") or clones.of(spec):
+        its_own = {"berth_flavor": spec["flavor"]["name"], "berth_image": spec["image"]["name"]}
+        values.update({each: name for each, name in its_own.items() if values.get(each) in (None, "")})
+        catalog, _kept = kept_entries.with_entries(catalog, values, spec["flavor"], spec["image"])
+    _spec, seed = build_request({**values, "inventory_hostname": name}, catalog)
+    if not values.get("berth_network_config"):
+        seed["network_config"] = network_config(spec["networks"])  # with the addresses from pools
+    wanted = {"state": "present", "seed": seed, **_power(power_state(values))}
+    mends = is_true(values, "berth_mend")
+    if instance.get("token") or not who_locked(values):  # nobody changes an existing instance that the inventory locks
+        wanted.update({"spec": spec, **({"mend": True} if mends else {})})
+    if "berth_shutdown_timeout" in values:
+        wanted["shutdown_timeout"] = values["berth_shutdown_timeout"]
+    return wanted

@@ -18,32 +18,35 @@ from ..module_utils.conductor.procedures import backup_host, update
 from ..module_utils.conductor.procedures.backup import back_up
 from ..module_utils.conductor.procedures.copies import counts_at, keep_one, recover, recover_record
 from ..module_utils.conductor.procedures.delete import Moving, and_forget, delete
-from ..module_utils.conductor.procedures.operate import Done, adopt, look, operate, rename
+from ..module_utils.conductor.procedures.operate import Done, adopt, look, operate, over, rename
 from ..module_utils.conductor.procedures.rebuild import rebuild, rescue
-from ..module_utils.conductor.procedures.shelve import shelve, unshelve
+from ..module_utils.conductor.procedures.shelve import Elsewhere, shelve, unshelve
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
+from ..module_utils.conductor.registry.adopts import AdoptsOnEngine
+from ..module_utils.conductor.registry.changes import ChangesOnEngine
 from ..module_utils.conductor.registry.embedded import Embedded
 from ..module_utils.conductor.registry.engine import Known, RemovesOnEngine, chosen
+from ..module_utils.conductor.registry.scope import CHANGES
+from ..module_utils.conductor.registry.shelves import shelved, unshelved
 from ..module_utils.model import copy_hints, made_images
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import ADOPTED, IDENTITY, project_of
-from ..plugin_utils import backup_runs, end_of_operation, fleet_filters, registry_access, wanted_update
+from ..plugin_utils import acting, backup_runs, end_of_operation, fleet_filters, registry_access, wanted_update
 from ..plugin_utils.answers_of_hosts import FOUND
 from ..plugin_utils.berth_name import selected_by_name
 from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
 from ..plugin_utils.driving import carry_out
-from ..plugin_utils.fixed_addresses import fixed_addresses
 from ..plugin_utils.inventory_differences import InventoryDifferences
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
 from ..plugin_utils.locating import LocateInstances
-from ..plugin_utils.moving_instances import Legs, MovesInstances, MovesToDelete, states_of
+from ..plugin_utils.moving_instances import Legs, MovesInstances, MovesToDelete, MovesToUnshelve, states_of
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
 from ..plugin_utils.second_look import after_second_look
 from ..plugin_utils.selection import check_play, in_inventory
 from ..plugin_utils.together import own_part
-from ..plugin_utils.whose_variables import Catalogs
+from ..plugin_utils.whose_variables import Catalogs, fixed_addresses
 
 MINUTES = "berth_backup_minutes"
 CHOICES = ("keep_one", "recover_record")  # of the copy, or the record, that counts
@@ -94,9 +97,15 @@ class ActionModule(LocateInstances, MovesInstances):
 
         moving = MovesToDelete(self, located, hosts, task_vars)
         registry = registry_access.of_run(self, task_vars, hosts)
-        procedure = self._procedure(operation, located, moving, hosts, task_vars)
+        changes = self._changes(operation, located, hosts, task_vars)
+        tasks = _tasks(located)
+
+        def carry_out_some(tasks):
+            return self._procedure(operation, tasks, located, moving, hosts, task_vars, changes)
+
+        procedure = over(changes, tasks, carry_out_some, self._task.check_mode) if changes else carry_out_some(tasks)
         if registry and operation in CHOICES and not self._task.check_mode:
-            procedure = chosen(procedure, counts_at(_tasks(located)))
+            procedure = chosen(procedure, counts_at(tasks))
         done, said = carry_out(self, task_vars, procedure, look, Legs().hear, registry)
         done, walked = done if operation == "delete" else (done, {})
         moves, walks = moving.moves, moving.told(walked)
@@ -132,8 +141,17 @@ class ActionModule(LocateInstances, MovesInstances):
         task_vars = {**task_vars, FOUND: read(self, {**about, "operation": operation}, task_vars)}
         return self.located({**about, "method": operation, "selected": True}, task_vars, again)
 
-    def _procedure(self, operation, located, moving, hosts, task_vars):
-        tasks = _tasks(located)
+    def _changes(self, operation, located, hosts, task_vars):
+        """What the engine of this run decides in place of the hosts; None without one."""
+        if "known" not in located or operation not in CHANGES:
+            return None
+        if operation == "adopt":
+            return AdoptsOnEngine(acting.RUN, new_token)
+        tasks, known = _tasks(located), Known(**located["known"])
+        kept = self._kept(tasks, hosts, task_vars) if operation == "update" else {}
+        return ChangesOnEngine(acting.RUN, known, new_token, self._quotas(tasks, hosts, task_vars), kept)
+
+    def _procedure(self, operation, tasks, located, moving, hosts, task_vars, changes):
         given = {name: self._given(operation, task_vars, name) for name in [*tasks, *moving.names]}
         if operation == "keep_one":
             return keep_one(tasks, given, self._task.check_mode)
@@ -144,21 +162,24 @@ class ActionModule(LocateInstances, MovesInstances):
         if operation in ("console", "snapshots"):
             return look(operation, tasks, given)
         if operation == "adopt":
-            return adopt(tasks, given, hosts)
+            return adopt(tasks, given, () if changes else hosts)
         if operation == renaming.OPERATION:
-            return rename(tasks, given, self._task.check_mode)
-        if operation in (*backup_host.ORDERS, "shelve", "unshelve"):
-            return self._backup(operation, tasks, given, task_vars)
+            return rename(tasks, given, self._task.check_mode, changes)
+        known = Known(**located["known"]) if "known" in located else None
+        if operation == "unshelve":
+            return self._unshelve(tasks, located, hosts, task_vars, known)
+        if operation in (*backup_host.ORDERS, "shelve"):
+            return self._backup(operation, tasks, given, task_vars, known)
+        lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
+        removes = RemovesOnEngine(known, lost) if known else Embedded()
         if operation == "delete":
-            lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
-            removes = RemovesOnEngine(Known(**located["known"]), lost) if "known" in located else Embedded()
             return delete(tasks, Moving(moving.names, moving.plan, moving.ended), given, hosts, removes)
         if operation == "leave":
-            return and_forget(operation, tasks, given, hosts)
+            return and_forget(operation, tasks, given, hosts, removes)
         if operation == "update_disks":
-            return update_disks(tasks, given, self._makes(tasks, hosts, task_vars))
+            return update_disks(tasks, given, self._makes(tasks, hosts, task_vars, changes))
         if operation == "update":
-            return update.update(tasks, given, self._updates(tasks, hosts, task_vars))
+            return update.update(tasks, given, self._updates(tasks, hosts, task_vars, changes))
         if operation == "rebuild":
             inventory = InventoryDifferences(task_vars, list(tasks), hosts, self._loader)
             seed_of = functools.partial(wanted_update.seed_of, inventory, task_vars)
@@ -167,36 +188,52 @@ class ActionModule(LocateInstances, MovesInstances):
             return rescue(tasks, given, self._task.check_mode)
         return operate(operation, tasks, given)
 
-    def _backup(self, operation, tasks, given, task_vars):
-        run = backup_runs.run_of(self, task_vars)
-        tasks = {
-            name: {"project_id": project_of(variables(task_vars, name, IDENTITY)), **task}
-            for name, task in tasks.items()
-        }
+    def _backup(self, operation, tasks, given, task_vars, known):
+        run, tasks = backup_runs.run_of(self, task_vars), _with_projects(tasks, task_vars)
         if operation == "shelve":
-            return shelve(tasks, given, run)
-        if operation == "unshelve":
-            return unshelve(tasks, run)
-        shelved = [name for name in tasks if tasks[name].get("shelved")]
-        say(*("%s is shelved: its disks are in a backup already" % name for name in shelved))
-        tasks = {name: task for name, task in tasks.items() if name not in shelved}
+            procedure = shelve(tasks, given, run)
+            return shelved(tasks, procedure) if known and not run.dry else procedure
+        without_disks = [name for name in tasks if tasks[name].get("shelved")]
+        say(*("%s is shelved: its disks are in a backup already" % name for name in without_disks))
+        tasks = {name: task for name, task in tasks.items() if name not in without_disks}
         minutes = self.own_variables(task_vars, [MINUTES]).get(MINUTES) if operation == "backup" else None
         if minutes:
             return back_up(tasks, given, run, int(minutes), time.monotonic)
+        if operation == "backups":
+            return backup_host.list_backups(tasks, given, run)
         return backup_host.operate_anywhere(operation, tasks, given, run)
 
-    def _updates(self, tasks, hosts, task_vars):
-        inventory = InventoryDifferences(task_vars, list(tasks), hosts, self._loader)
-        kept = fixed_addresses(inventory.catalogs.instances, inventory.catalogs) if tasks else {}
-        seeds = functools.partial(wanted_update.seed_of, inventory, task_vars)
-        return update.Run(self._makes(tasks, hosts, task_vars), seeds, kept)
+    def _unshelve(self, tasks, located, hosts, task_vars, known):
+        run = backup_runs.run_of(self, task_vars)
+        if known:  # there it stays on its host
+            procedure = functools.partial(unshelve, run=run)
+            tasks = _with_projects(tasks, task_vars)
+            return procedure(tasks) if run.dry else unshelved(tasks, procedure, known)
+        moving, located["moving"] = located["moving"], []  # their moves are no end of their own
+        tasks = _with_projects({**tasks, **{name: {"hosts": []} for name in moving}}, task_vars)
+        elsewhere = Elsewhere(moving, MovesToUnshelve(self, hosts, task_vars).plan)
+        return unshelve(tasks, run, elsewhere)
 
-    def _makes(self, tasks, hosts, task_vars):
-        """What making volumes needs to know. No catalog is read where there are none to make."""
-        makes = any(task.get("new_volumes") or task.get("grown_volumes") for task in tasks.values())
-        quotas = Catalogs(task_vars, list(tasks), hosts, self._loader).shared.quotas if makes else {}
+    def _updates(self, tasks, hosts, task_vars, changes):
+        inventory = InventoryDifferences(task_vars, list(tasks), hosts, self._loader)
+        seeds = functools.partial(wanted_update.seed_of, inventory, task_vars)
+        makes = self._makes(tasks, hosts, task_vars, changes)
+        return update.Run(makes, seeds, self._kept(tasks, hosts, task_vars))
+
+    def _kept(self, tasks, hosts, task_vars):
+        """The addresses that the inventory gives to instances."""
+        catalogs = Catalogs(task_vars, list(tasks), hosts, self._loader)
+        return fixed_addresses(catalogs.instances, catalogs) if tasks else {}
+
+    def _makes(self, tasks, hosts, task_vars, changes):
         lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
-        return Run(new_token, hosts, lost, quotas, self._task.check_mode)
+        quotas = self._quotas(tasks, hosts, task_vars)
+        return Run(new_token, hosts, lost, quotas, self._task.check_mode, changes)
+
+    def _quotas(self, tasks, hosts, task_vars):
+        """No catalog is read where there are no volumes to make."""
+        makes = any(task.get("new_volumes") or task.get("grown_volumes") for task in tasks.values())
+        return Catalogs(task_vars, list(tasks), hosts, self._loader).shared.quotas if makes else {}
 
     def _given(self, operation, task_vars, name):
         found = {}
@@ -214,6 +251,12 @@ class ActionModule(LocateInstances, MovesInstances):
 
 def _tasks(located):
     return {name: task for name, task in located["instances"].items() if name not in located["errors"]}
+
+
+def _with_projects(tasks, task_vars):
+    return {
+        name: {"project_id": project_of(variables(task_vars, name, IDENTITY)), **task} for name, task in tasks.items()
+    }
 
 
 def _where_set_aside(located, done, dry):
@@ -253,7 +296,7 @@ def _backups(operation, located, done):
     """The lines about the backups that were made, listed or restored."""
     for name, each in done.items():
         if "backups" in each.instance:
-            host = each.instance.get("backup_host") or located["instances"][name]["hosts"][-1]
+            host = each.instance.get("backup_host") or each.host or located["instances"][name]["hosts"][-1]
             yield from show_backup.lines(operation, name, host, each.instance["backups"])
 
 

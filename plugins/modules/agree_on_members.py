@@ -1,7 +1,6 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# The action plugin of the same name does the work.
 
 from __future__ import annotations
 
@@ -18,10 +17,5 @@ extends_documentation_fragment:
   - berth.kvm.controller.hosts
 """
 
-EXAMPLES = r"""
-- name: Tell the hosts which of them belong to the fleet
-  berth.kvm.agree_on_members:
-  run_once: true
-  delegate_to: localhost
-"""
+EXAMPLES = "#"
 RETURN = "#"

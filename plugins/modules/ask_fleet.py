@@ -1,11 +1,8 @@
-#!/usr/bin/python
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
-
-# The action plugin of the same name does the work.
 
 DOCUMENTATION = r"""
 module: ask_fleet
@@ -25,6 +22,10 @@ options:
     type: str
     choices: [assert, capacity, movability, survive, what_if]
     required: true
+  instances:
+    description: The instances of which V(movability) tells. By default all; the other questions are about all in any case.
+    type: list
+    elements: str
   gone:
     description: Hosts without which V(what_if) answers. Their instances go to the others first.
     type: list

@@ -1,11 +1,8 @@
-#!/usr/bin/python
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
-
-# The action plugin of the same name does the work.
 
 DOCUMENTATION = r"""
 module: ask_hosts
@@ -45,17 +42,5 @@ extends_documentation_fragment:
   - berth.kvm.controller
 """
 
-EXAMPLES = r"""
-- name: Ask all KVM hosts for their facts
-  berth.kvm.ask_hosts:
-    hosts: "{{ groups.kvm_hosts }}"
-    module: host_facts
-  delegate_to: localhost
-  become: true
-  register: asked
-
-- name: Show the hosts that did not answer
-  ansible.builtin.debug:
-    msg: "{{ asked.answers | dict2items | selectattr('value.reason', 'defined') | map(attribute='key') }}"
-"""
+EXAMPLES = "#"
 RETURN = "#"

@@ -12,8 +12,8 @@ short_description: "Internal: keep the backups of an instance on a backup host"
 description:
   - A backup host keeps backups in one of its directories. KVM hosts write them and read them through ports that are open for one
     backup, encrypted, with a key of their own. It needs QEMU's tools, neither libvirt nor guests.
-  - Playbooks C(berth.kvm.backup), C(berth.kvm.backups) and C(berth.kvm.restore) run it, beside M(berth.kvm.instance_backup) on
-    the KVM host.
+  - Playbooks C(berth.kvm.backup), C(berth.kvm.backups), C(berth.kvm.restore) and C(berth.kvm.delete_backup) run it, beside
+    M(berth.kvm.instance_backup) on the KVM host.
 options:
   uuid:
     description: The instance.
@@ -30,8 +30,9 @@ options:
       - V(opened) opens a port for each disk of a new backup. V(kept) makes what was written a backup, after it was read back.
       - V(found) returns the backup to restore. V(served) compares it with its digests, and opens a port for each disk.
       - V(closed) closes the ports, and removes what was written of O(backup).
+      - V(deleted) deletes O(backup), if no other stands on it.
     type: str
-    choices: [listed, looked, opened, kept, found, served, closed]
+    choices: [listed, looked, opened, kept, found, served, closed, deleted]
     required: true
   to:
     description: The directory where backups are, on storage of its own.
@@ -45,7 +46,7 @@ options:
     type: str
     default: default
   backup:
-    description: The id of a backup.
+    description: The id of a backup. With O(state=deleted), also several with commas between them.
     type: str
   full:
     description: See M(berth.kvm.instance_backup).
@@ -83,15 +84,7 @@ attributes:
     details: Linux with QEMU's tools.
 """
 
-EXAMPLES = r"""
-- name: List the backups of an instance
-  berth.kvm.backup_store:
-    uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
-    name: web1
-    state: listed
-    to: /srv/backups
-"""
-
+EXAMPLES = "#"
 RETURN = r"""
 uuid:
   description: The instance that was asked about.
@@ -99,7 +92,7 @@ uuid:
   type: str
   sample: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
 backups:
-  description: With O(state=listed) and O(state=kept), see M(berth.kvm.instance_backup).
+  description: With O(state=listed), O(state=kept) and O(state=deleted), see M(berth.kvm.instance_backup).
   returned: success
   type: list
   elements: dict
@@ -114,6 +107,12 @@ full:
   returned: success
   type: bool
   sample: true
+spare:
+  description: With O(state=looked), the ids of those on which the newest does not stand.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 backup:
   description: With O(state=opened), the id of the new backup.
   returned: success

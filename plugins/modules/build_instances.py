@@ -93,16 +93,7 @@ extends_documentation_fragment:
   - berth.kvm.host.registry
 """
 
-EXAMPLES = r"""
-- name: Build an instance
-  berth.kvm.build_instances:
-    builds:
-      - uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
-        token: 0123456789abcdef0123456789abcdef
-        spec: "{{ hostvars['localhost'].ansible_facts.berth_plan.instances['web-1'].spec }}"
-        seed: {hostname: web-1}
-"""
-
+EXAMPLES = "#"
 RETURN = r"""
 builds:
   description: Of each instance in O(builds), what M(berth.kvm.instance) would reply (C(reply)).

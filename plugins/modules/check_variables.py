@@ -1,7 +1,6 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# The action plugin of the same name does the work.
 
 from __future__ import annotations
 
@@ -26,10 +25,5 @@ options:
     elements: str
 """
 
-EXAMPLES = r"""
-- name: Check the variables
-  berth.kvm.check_variables:
-  run_once: true
-  delegate_to: localhost
-"""
+EXAMPLES = "#"
 RETURN = "#"

@@ -56,10 +56,9 @@ options:
         type: str
         required: true
   failed:
-    description:
-      - Instances whose creation was given up; this host was the last that failed to build them. They are shown in
-        C(vm_state) error by
-        M(berth.kvm.instance_info) until they are claimed again anywhere, or deleted. One that the host holds is left alone.
+    description: Instances whose creation was given up; this host was the last that failed to build them. They are shown in
+      C(vm_state) error by
+      M(berth.kvm.instance_info) until they are claimed again anywhere, or deleted. One that the host holds is left alone.
     type: list
     elements: dict
     default: []
@@ -84,20 +83,13 @@ options:
         description: Why, with C(code) and C(message).
         type: dict
         required: true
-    version_added: 1.0.0
 extends_documentation_fragment:
   - berth.kvm.host
   - berth.kvm.host.by
   - berth.kvm.host.registry
 """
 
-EXAMPLES = r"""
-- name: Claim room for what was placed here
-  berth.kvm.claim:
-    claims: "{{ my_claims }}"
-  register: claimed
-"""
-
+EXAMPLES = "#"
 RETURN = r"""
 results:
   description: One result per claim, in their order.

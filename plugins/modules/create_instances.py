@@ -1,4 +1,3 @@
-#!/usr/bin/python
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -26,18 +25,12 @@ options:
     type: list
     elements: str
   may_fail:
-    description:
-      - Whether the task ends well also if nothing was built. C(error) says why.
+    description: Whether the task ends well also if nothing was built. C(error) says why.
     type: bool
     default: false
 extends_documentation_fragment:
   - berth.kvm.controller
 """
 
-EXAMPLES = r"""
-- name: Create the instances of the plan
-  berth.kvm.create_instances:
-  delegate_to: localhost
-  become: true
-"""
+EXAMPLES = "#"
 RETURN = "#"

@@ -1,11 +1,8 @@
-#!/usr/bin/python
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
-
-# The action plugin of the same name does the work.
 
 DOCUMENTATION = r"""
 module: fence_host
@@ -25,22 +22,5 @@ extends_documentation_fragment:
   - berth.kvm.controller.hosts
 """
 
-EXAMPLES = r"""
-- name: Switch a dead host off
-  berth.kvm.fence_host:
-    names: kvm3
-"""
-
-RETURN = r"""
-hosts:
-  description: The hosts that are off.
-  returned: success
-  type: list
-  elements: str
-  sample: [kvm3]
-evidence:
-  description: Who says so. The history of each instance that is evacuated has it.
-  returned: success
-  type: str
-  sample: fence_ipmilan says that kvm3 is off
-"""
+EXAMPLES = "#"
+RETURN = "#"

@@ -1,11 +1,8 @@
-#!/usr/bin/python
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
-
-# The action plugin of the same name does the work.
 
 DOCUMENTATION = r"""
 module: fleet_report
@@ -15,9 +12,8 @@ description:
   - Prints one line for each host, with its used and total resources, or the reason why it is left out.
 options:
   dest:
-    description:
-      - A file of the controller to write, for programs. It has C(hosts), the instances of each host as it reported them, with
-        zone and address, and C(verdicts). It is for its owner only.
+    description: A file of the controller to write, for programs. It has C(hosts), the instances of each host as it reported them, with
+      zone and address, and C(verdicts). It is for its owner only.
     type: path
     version_added: 1.0.0
 extends_documentation_fragment:

@@ -20,9 +20,8 @@ options:
     elements: str
     required: true
   groups:
-    description:
-      - For each project and group, the addresses of the C(members) by their UUIDs, and in C(unseen) the UUIDs of those that may be
-        on a host which does not answer. Filters keep the addresses that they have for these.
+    description: For each project and group, the addresses of the C(members) by their UUIDs, and in C(unseen) the UUIDs of those that may be
+      on a host which does not answer. Filters keep the addresses that they have for these.
     type: dict
     required: true
 extends_documentation_fragment:
@@ -30,18 +29,7 @@ extends_documentation_fragment:
   - berth.kvm.host.by
 """
 
-EXAMPLES = r"""
-- name: Let the web servers in to the database
-  berth.kvm.group_members:
-    instances: [0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a]
-    groups:
-      default:
-        web:
-          members:
-            1c8a55d0-9a71-5b1c-8a55-0f6f0d3f7c11: ["address 192.0.2.11 on bridge br0"]
-          unseen: []
-"""
-
+EXAMPLES = "#"
 RETURN = r"""
 waiting:
   description: Instances whose filters were not updated, and why.

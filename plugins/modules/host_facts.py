@@ -16,8 +16,7 @@ description:
     Such a guest is listed in RV(ansible_facts.berth_host.warnings).
 options:
   timeout:
-    description:
-      - Seconds within which libvirt must answer. Otherwise the module fails with the code V(LibvirtTimeout).
+    description: Seconds within which libvirt must answer. Otherwise the module fails with the code V(LibvirtTimeout).
     type: int
     default: 30
   about:
@@ -37,14 +36,12 @@ options:
     default: false
     version_added: 1.0.0
   looks:
-    description:
-      - Whether RV(looks) is returned too, for the instances in O(about), or for all instances if that is empty.
+    description: Whether RV(looks) is returned too, for the instances in O(about), or for all instances if that is empty.
     type: bool
     default: false
     version_added: 1.0.0
   moves:
-    description:
-      - Whether RV(moves) is returned too, so that a resize or a migration reads a host in one run.
+    description: Whether RV(moves) is returned too, so that a resize or a migration reads a host in one run.
     type: bool
     default: false
     version_added: 1.0.0
@@ -55,28 +52,24 @@ options:
     default: false
     version_added: 1.0.0
   domains:
-    description:
-      - Whether RV(domains) is returned too, for the playbook C(berth.kvm.adopt).
+    description: Whether RV(domains) is returned too, for the playbook C(berth.kvm.adopt).
     type: bool
     default: false
     version_added: 1.0.0
   checkup:
-    description:
-      - Whether RV(checkup) is returned too, for the playbook C(berth.kvm.doctor).
+    description: Whether RV(checkup) is returned too, for the playbook C(berth.kvm.doctor).
     type: bool
     default: false
     version_added: 1.0.0
   fix:
-    description:
-      - Whether to repair those findings of O(checkup) that can be repaired safely. A storage pool is set to start with
-        the host, a permit without a
-        record is removed; guests, disks and records are not touched.
+    description: Whether to repair those findings of O(checkup) that can be repaired safely. A storage pool is set to start with
+      the host, a permit without a
+      record is removed; guests, disks and records are not touched.
     type: bool
     default: false
     version_added: 1.0.0
   attached:
-    description:
-      - Whether RV(attached) is returned too, for the instances in O(about).
+    description: Whether RV(attached) is returned too, for the instances in O(about).
     type: bool
     default: false
     version_added: 1.0.0
@@ -114,10 +107,9 @@ moves:
   elements: dict
   sample: [{uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, name: web-1, role: OWN, phase: resized, running: true}]
 addresses:
-  description:
-    - An address, with its source, of each instance that the host owns, if one is known. The sources are tried in this
-      order. The fixed address (C(static)), libvirt's leases (C(lease)), the host's neighbours (C(arp)), the guest's
-      agent (C(agent)).
+  description: An address, with its source, of each instance that the host owns, if one is known. The sources are tried in this
+    order. The fixed address (C(static)), libvirt's leases (C(lease)), the host's neighbours (C(arp)), the guest's
+    agent (C(agent)).
   returned: with O(addresses)
   type: dict
   sample: {0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a: {address: 192.0.2.11, source: static}}
@@ -130,9 +122,8 @@ awaited:
   elements: str
   sample: [0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a]
 domains:
-  description:
-    - The guests of the host that are no instances, with their disks, and what is in the way of adopting them. Sizes are
-      in bytes, C(memory_mb) in MiB.
+  description: The guests of the host that are no instances, with their disks, and what is in the way of adopting them. Sizes are
+    in bytes, C(memory_mb) in MiB.
   returned: with O(domains)
   type: list
   elements: dict
@@ -372,9 +363,8 @@ ansible_facts:
           type: int
           sample: 0
         failed_builds:
-          description:
-            - Builds that failed of late. Halves with each hour. A build that works sets it to V(0), and so does
-              C(forget_failed_builds) of M(berth.kvm.host_prepare).
+          description: Builds that failed of late. Halves with each hour. A build that works sets it to V(0), and so does
+            C(forget_failed_builds) of M(berth.kvm.host_prepare).
           type: int
           sample: 0
         failed_build_age_s:
@@ -393,17 +383,15 @@ ansible_facts:
           elements: str
           sample: [pc, q35]
         guest_cpu:
-          description:
-            - The CPU of guests of the best domain type. C(model) is the one that the host's settings name and its guests get, null
-              for C(host-model); C(usable) has the models that they could get.
+          description: The CPU of guests of the best domain type. C(model) is the one that the host's settings name and its guests get, null
+            for C(host-model); C(usable) has the models that they could get.
           type: dict
           returned: when guests can run
           sample: {"model": null, "usable": [Haswell, Nehalem, qemu64]}
         firmware:
-          description:
-            - The UEFI firmware of the host in the order in which libvirt takes it. C(machines) has patterns of machine types,
-              C(secure_boot) says whether signatures are checked, C(variables) is the form in which it keeps its variables. A guest
-              goes only to a host whose firmware keeps them as its own are kept.
+          description: The UEFI firmware of the host in the order in which libvirt takes it. C(machines) has patterns of machine types,
+            C(secure_boot) says whether signatures are checked, C(variables) is the form in which it keeps its variables. A guest
+            goes only to a host whose firmware keeps them as its own are kept.
           type: list
           elements: dict
           sample:
@@ -464,9 +452,8 @@ ansible_facts:
           returned: where the host has AMD SEV
           sample: {"total": 59, "used": 1}
         custom_resources:
-          description:
-            - Resources that C(berth_host_custom_resources) declares, how much the host has of each and how much instances have
-              claimed. Absent where none is declared or claimed.
+          description: Resources that C(berth_host_custom_resources) declares, how much the host has of each and how much instances have
+            claimed. Absent where none is declared or claimed.
           type: dict
           returned: where there are some
           sample: {"CUSTOM_LICENSE": {"total": 4, "used": 1}}
@@ -514,8 +501,7 @@ ansible_facts:
           elements: str
           sample: [br0]
         bridge_links:
-          description:
-            - Of each bridge its MTU in bytes, and whether one of its ports is a network card, or stands on one.
+          description: Of each bridge its MTU in bytes, and whether one of its ports is a network card, or stands on one.
           type: dict
           sample: {br0: {mtu: 1500, uplink: true}}
         packet_filters:
@@ -545,10 +531,9 @@ ansible_facts:
               storage: berth
               type: dir
         instances:
-          description:
-            - The instances, in every role, and the domains without a record, which are C(foreign). Of these C(managed) says
-              whether the collection made the domain. C(generation) is that of the record. An instance whose record cannot be
-              read is C(foreign), too, and C(damaged) says why.
+          description: The instances, in every role, and the domains without a record, which are C(foreign). Of these C(managed) says
+            whether the collection made the domain. C(generation) is that of the record. An instance whose record cannot be
+            read is C(foreign), too, and C(damaged) says why.
           type: list
           elements: dict
           sample:

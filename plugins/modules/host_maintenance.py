@@ -30,13 +30,7 @@ attributes:
     details: Linux with libvirt.
 """
 
-EXAMPLES = r"""
-- name: Take no new instances
-  berth.kvm.host_maintenance:
-    state: drained
-    reason: new memory
-"""
-
+EXAMPLES = "#"
 RETURN = r"""
 drained:
   description: The maintenance that the host is in, or was in until now, and whether it was booted since; null if there is none.

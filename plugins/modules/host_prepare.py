@@ -27,10 +27,9 @@ options:
     type: path
     default: /var/lib/libvirt/berth
   accept_state_directory:
-    description:
-      - Whether to accept C(/var/lib/berth) although it is not the directory that the host was prepared with, or is an
-        older copy of it. Without this option such a host is refused, unless it has no guest, no disk of an instance and
-        no volume.
+    description: Whether to accept C(/var/lib/berth) although it is not the directory that the host was prepared with, or is an
+      older copy of it. Without this option such a host is refused, unless it has no guest, no disk of an instance and
+      no volume.
     type: bool
     default: false
     version_added: 1.0.0
@@ -41,8 +40,7 @@ options:
     type: bool
     default: false
   forget_failed_builds:
-    description:
-      - Forget that builds failed on the host, which makes placement prefer other hosts. Use it after the host was repaired.
+    description: Forget that builds failed on the host, which makes placement prefer other hosts. Use it after the host was repaired.
     type: bool
     default: false
     version_added: 1.0.0

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-# The action plugin of the same name does the work.
-
 DOCUMENTATION = r"""
 module: host_task
 version_added: 1.0.0
@@ -28,12 +26,5 @@ extends_documentation_fragment:
   - berth.kvm.controller
 """
 
-EXAMPLES = r"""
-- name: Restart libvirt
-  berth.kvm.host_task:
-    module: service
-    arguments:
-      name: libvirtd
-      state: restarted
-"""
+EXAMPLES = "#"
 RETURN = "#"

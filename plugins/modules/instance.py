@@ -74,9 +74,8 @@ options:
     type: dict
     version_added: 1.0.0
   spec:
-    description:
-      - The request spec of the instance. It is compared with that of the instance, and differences are a warning.
-        Use a resize to change an instance. With O(state=updated), what the instance gets.
+    description: The request spec of the instance. It is compared with that of the instance, and differences are a warning.
+      Use a resize to change an instance. With O(state=updated), what the instance gets.
     type: dict
   only_claim:
     description: With O(state=updated), only write the record, with the new addresses, before the guest has them.
@@ -164,24 +163,21 @@ options:
     type: int
     default: 600
   shutdown_timeout:
-    description:
-      - How long a guest may take to shut down with O(state=stopped), in seconds. It is asked every few seconds, and
-        ended when the time is over. With O(state=absent) the guest is ended at once.
+    description: How long a guest may take to shut down with O(state=stopped), in seconds. It is asked every few seconds, and
+      ended when the time is over. With O(state=absent) the guest is ended at once.
     type: int
     default: 60
   after:
-    description:
-      - The highest generation, epoch and number, in which any host has heard of the instance. With O(state=absent) the
-        host notes that the instance is gone up to that generation, with O(state=left), too; with O(state=recorded) and
-        O(state=adopted) the record gets a later one.
+    description: The highest generation, epoch and number, in which any host has heard of the instance. With O(state=absent) the
+      host notes that the instance is gone up to that generation, with O(state=left), too; with O(state=recorded) and
+      O(state=adopted) the record gets a later one.
     type: list
     elements: int
     version_added: 1.0.0
   moved_by:
-    description:
-      - Only with O(state=recorded), the move that brought the guest here, whose source has let go of it. The move counts as
-        ended without the source, which only removes what it kept. Refused if the disks were not taken over yet, or the
-        guest is from before the move.
+    description: Only with O(state=recorded), the move that brought the guest here, whose source has let go of it. The move counts as
+      ended without the source, which only removes what it kept. Refused if the disks were not taken over yet, or the
+      guest is from before the move.
     type: dict
     suboptions:
       op:
@@ -194,16 +190,14 @@ options:
         required: true
     version_added: 1.0.0
   changed_disks:
-    description:
-      - Only with O(state=absent), remove the instance even if its guest's disks are not those of its record, such as
-        after a snapshot. Other files in its directory are removed too; files elsewhere stay.
+    description: Only with O(state=absent), remove the instance even if its guest's disks are not those of its record, such as
+      after a snapshot. Other files in its directory are removed too; files elsewhere stay.
     type: bool
     default: false
     version_added: 1.0.0
   power_state:
-    description:
-      - With O(state=present), whether the guest is to run. One that is built for V(shutdown) is not started. Without it an
-        instance that was made is left as it is found, and so is one that is locked.
+    description: With O(state=present), whether the guest is to run. One that is built for V(shutdown) is not started. Without it an
+      instance that was made is left as it is found, and so is one that is locked.
     type: str
     choices: [running, shutdown]
     version_added: 1.0.0

@@ -13,7 +13,8 @@ description:
   - A backup is a directory of plain qcow2 files that describes itself. What the guest wrote since the
     backup before is copied where its disks have recorded that, otherwise all of it.
   - A backup that is cut off at any point is none, and leaves those before it whole. The next run removes what was left.
-  - Playbooks C(berth.kvm.backup), C(berth.kvm.backups), C(berth.kvm.restore) and C(berth.kvm.image_from_instance) run it.
+  - Playbooks C(berth.kvm.backup), C(berth.kvm.backups), C(berth.kvm.restore), C(berth.kvm.delete_backup) and
+    C(berth.kvm.image_from_instance) run it.
 options:
   state:
     description:
@@ -22,11 +23,13 @@ options:
       - V(image_made) makes an image of the root disk in O(to), under the name O(image), of a guest that is on or off.
       - V(restored) replaces the disks of an instance that is off by those of a backup. All that it reads is compared with its
         digests before.
+      - V(deleted) deletes backups on which no other stands.
       - The other states are steps of playbooks in which a backup host keeps the backup, see M(berth.kvm.backup_store). V(planned)
         tells what is to be copied, V(sent) writes it to the ports of the backup host, V(noted) notes in the record that
-        it is kept. V(fits) tells whether a backup could be restored, V(fetched) restores it from the ports.
+        it is kept. V(fits) tells whether a backup could be restored, V(fetched) restores it from the ports. V(let_go) tells whether
+        backups of it may be deleted.
     type: str
-    choices: [made, listed, restored, image_made, planned, sent, noted, fits, fetched]
+    choices: [made, listed, restored, image_made, deleted, planned, sent, noted, fits, fetched, let_go]
     required: true
   to:
     description:
@@ -43,9 +46,8 @@ options:
     type: int
     default: 30
   keep:
-    description:
-      - With O(state=made), remove the backups of the instance but the newest so many, those of the last O(keep_days) days, and
-        those on which they stand. Without both, none is removed.
+    description: With O(state=made), remove the backups of the instance but the newest so many, those of the last O(keep_days) days, and
+      those on which they stand. Without both, none is removed.
     type: int
   keep_days:
     description: See O(keep).
@@ -54,8 +56,15 @@ options:
     description: With O(state=listed) and O(state=restored), the uuid or the name of the instance that was backed up, if it is another.
     type: str
   backup:
-    description: With O(state=restored), the id of the backup. By default, the newest that is whole.
+    description:
+      - With O(state=restored), the id of the backup. By default, the newest that is whole.
+      - With O(state=deleted), the id, or several with commas between them.
     type: str
+  spare:
+    description: With O(state=sent), the backups that a hint may name if there is no room, as M(berth.kvm.backup_store) returned them.
+    type: list
+    elements: str
+    default: []
   newest:
     description: The newest backup on the backup host, or that to restore, with its C(id), C(uuid), C(name), and C(name) and C(size) of
       its C(disks).
@@ -108,7 +117,7 @@ EXAMPLES = r"""
 RETURN = r"""
 instance:
   description:
-    - The instance as it is now, see M(berth.kvm.instance). C(backups) are the backup that was made or restored, or all. Each has its
+    - The instance as it is now, see M(berth.kvm.instance). C(backups) are those that were made, restored or deleted, or all. Each has its
       C(id), C(kind) full or increment, C(previous) on which it stands, C(bytes) of its files, C(of) whom it is, whether the
       guest's file systems were C(frozen), C(files) of the guest's firmware, C(why) disks were copied whole, and C(faults) if it
       cannot be restored.
@@ -157,6 +166,7 @@ def main():
             "keep_days": {"type": "int", "no_log": False},
             "of": {"type": "str"},
             "backup": {"type": "str"},
+            "spare": {"type": "list", "elements": "str", "default": []},
             "newest": {"type": "dict"},
             "parts": {"type": "list", "elements": "dict", "default": []},
             "targets": {"type": "list", "elements": "dict", "default": []},

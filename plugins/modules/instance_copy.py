@@ -62,10 +62,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 instance_copy:
-  description:
-    - The instance's C(uuid), and as C(paths) where its copy was put, or would be, or what was removed; with O(state=listed) as
-      C(nics) the addresses of the copy; with O(state=removed) as C(gives_up) the removed disks with their sizes; the
-      C(state) that was asked for, and the C(host) with its C(name) in the inventory.
+  description: The instance's C(uuid), and as C(paths) where its copy was put, or would be, or what was removed; with O(state=listed) as
+    C(nics) the addresses of the copy; with O(state=removed) as C(gives_up) the removed disks with their sizes; the
+    C(state) that was asked for, and the C(host) with its C(name) in the inventory.
   returned: success
   type: dict
   sample:

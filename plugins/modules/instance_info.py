@@ -29,14 +29,12 @@ options:
     type: str
     version_added: 1.0.0
   console_lines:
-    description:
-      - How many of the last console lines to return for each instance, at most 500. With 0 the guest is not asked.
+    description: How many of the last console lines to return for each instance, at most 500. With 0 the guest is not asked.
     type: int
     default: 0
     version_added: 1.0.0
   events_seconds:
-    description:
-      - Return only what happened in the last so many seconds by the host's clock, in RV(histories), also of deleted instances.
+    description: Return only what happened in the last so many seconds by the host's clock, in RV(histories), also of deleted instances.
     type: int
     version_added: 1.0.0
 extends_documentation_fragment:

@@ -1,11 +1,8 @@
-#!/usr/bin/python
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
-
-# The action plugin of the same name does the work.
 
 DOCUMENTATION = r"""
 module: locate_instances
@@ -29,12 +26,6 @@ options:
       - V(adopt) finds the guest, on the host of the variable C(berth_adopt_on) if that is given, that is to become the instance.
     type: str
     required: true
-    choices:
-      [adopt, backup, backups, console, delete, delete_snapshot, image_from_instance, keep_one, leave, lock, pause, reboot, rebuild,
-       recover,
-       recover_record, remove_set_aside, rename, rescue, restore, resume, revert_snapshot, snapshot, snapshots, start, stop, suspend,
-       unlock, unpause, unrescue, update, update_disks]
-    version_added: 1.0.0
 extends_documentation_fragment:
   - berth.kvm.controller
   - berth.kvm.controller.instances
@@ -42,22 +33,5 @@ extends_documentation_fragment:
   - berth.kvm.controller.selected
 """
 
-EXAMPLES = r"""
-- name: Find the instances
-  berth.kvm.locate_instances:
-    instances: [web-1]
-    method: stop
-"""
-
-RETURN = r"""
-ansible_facts:
-  description: Where the instances are, as a fact of localhost.
-  returned: success
-  type: dict
-  contains:
-    berth_located:
-      description: The C(hosts) by instance with its C(uuid), the names C(found), those on the move as C(moving),
-        and the C(errors) by instance.
-      type: dict
-      sample: {instances: {web-1: {uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a, hosts: [kvm1]}}, found: [web-1], moving: [], errors: {}}
-"""
+EXAMPLES = "#"
+RETURN = "#"

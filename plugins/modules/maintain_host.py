@@ -1,7 +1,6 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# The action plugin of the same name does the work.
 
 from __future__ import annotations
 
@@ -34,45 +33,5 @@ extends_documentation_fragment:
   - berth.kvm.controller.hosts
 """
 
-EXAMPLES = r"""
-- name: Close a host
-  berth.kvm.maintain_host:
-    name: kvm3
-    state: drained
-"""
-
-RETURN = r"""
-host:
-  description: The host.
-  returned: success
-  type: str
-  sample: kvm3
-state:
-  description: What it is now.
-  returned: success
-  type: str
-  sample: drained
-names:
-  description: The instances to move.
-  returned: success
-  type: list
-  elements: str
-  sample: [web1]
-add:
-  description: Those of them that no inventory has, each with its project.
-  returned: success
-  type: list
-  elements: dict
-  sample: [{name: web1, project: default}]
-are_off:
-  description: Those of them whose guests are off.
-  returned: success
-  type: list
-  elements: str
-  sample: []
-stay:
-  description: Why others stay where they are.
-  returned: success
-  type: dict
-  sample: {db: "InstanceMoving: db was resized on kvm3 and waits for a confirm"}
-"""
+EXAMPLES = "#"
+RETURN = "#"

@@ -46,7 +46,6 @@ options:
         description: The number of the attempt.
         type: int
         default: 0
-    version_added: 1.0.0
   peer:
     description: What the last step on the other host returned as RV(move).
     type: dict
@@ -66,36 +65,29 @@ options:
     description: The limits of the decision, tested again where room is claimed.
     type: dict
     default: {}
-    version_added: 1.0.0
   source:
     description: The host it leaves, its C(uuid) and C(name) in the inventory. Needed where room is claimed.
     type: dict
-    version_added: 1.0.0
   lost:
     description: The other host of the move is lost for good, or was declared lost before. Continue without it.
     type: bool
     default: false
-    version_added: 1.0.0
   changed_disks:
     description: Remove the instance even if its guest's disks are not those of its record, such as after a snapshot.
     type: bool
     default: false
-    version_added: 1.0.0
   revert_volumes:
     description: Revert even if the move copied volumes. Everything written to them since the move is lost.
     type: bool
     default: false
-    version_added: 1.0.0
   when_due:
     description: Confirm only if the confirm window is over, by the time since this host's boot.
     type: bool
     default: false
-    version_added: 1.0.0
   crashed:
     description: Confirm even if the guest is known to have crashed. Ignored with O(when_due).
     type: bool
     default: false
-    version_added: 1.0.0
   destination:
     description: The host it goes to, its C(uuid) and C(name) in the inventory.
     type: dict
@@ -133,18 +125,15 @@ options:
     type: str
     choices: [abort, force_complete]
     default: abort
-    version_added: 1.0.0
   max_pause:
     description: Seconds for which V(force_complete) may stop the guest. If what is left takes longer, the migration is
       aborted and the guest goes on where it is.
     type: int
     default: 60
-    version_added: 1.0.0
   permit_auto_converge:
     description: Whether libvirt may slow the guest down if it writes memory faster than is copied.
     type: bool
     default: true
-    version_added: 1.0.0
   tls:
     description: Whether a live migration is encrypted. Without it the guest's memory can be read on the network.
     type: bool
@@ -155,13 +144,7 @@ extends_documentation_fragment:
   - berth.kvm.host.registry
 """
 
-EXAMPLES = r"""
-- name: See what the host holds
-  berth.kvm.migration:
-    uuid: 0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a
-  register: here
-"""
-
+EXAMPLES = "#"
 RETURN = r"""
 move:
   description:

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-# The action plugin of the same name does the work.
-
 DOCUMENTATION = r"""
 module: operate_instances
 version_added: 1.0.0
@@ -22,14 +20,8 @@ options:
     description: What to do, by the name of its playbook.
     type: str
     required: true
-    choices:
-      [adopt, backup, backups, console, delete, delete_snapshot, image_from_instance, keep_one, leave, lock, pause, reboot, rebuild,
-       recover,
-       recover_record, remove_set_aside, rename, rescue, restore, resume, revert_snapshot, snapshot, snapshots, start, stop, suspend,
-       unlock, unpause, unrescue, update, update_disks]
   may_fail:
-    description:
-      - Whether the task ends well also if it failed for the instance. C(error) says why.
+    description: Whether the task ends well also if it failed for the instance. C(error) says why.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -37,11 +29,5 @@ extends_documentation_fragment:
   - berth.kvm.controller.hosts
 """
 
-EXAMPLES = r"""
-- name: Stop the instances
-  berth.kvm.operate_instances:
-    operation: stop
-  delegate_to: localhost
-  become: true
-"""
+EXAMPLES = "#"
 RETURN = "#"

@@ -1,11 +1,8 @@
-#!/usr/bin/python
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
-
-# The action plugin of the same name does the work.
 
 DOCUMENTATION = r"""
 module: placement
@@ -34,22 +31,19 @@ options:
       - Default, the variable C(berth_seed), then the seed in C(berth_approved), then one that is drawn.
     type: int
   receipt_dir:
-    description:
-      - A directory on the controller where the receipt of the decision is written, instead of the controller's own
-        C(${XDG_STATE_HOME:-~/.local/state}/berth/receipts); C(berth.kvm.replay) decides again from it.
+    description: A directory on the controller where the receipt of the decision is written, instead of the controller's own
+      C(${XDG_STATE_HOME:-~/.local/state}/berth/receipts); C(berth.kvm.replay) decides again from it.
     type: path
   take_over:
-    description:
-      - Whether instances that no host has any more get their existing disks instead of new ones. The disks are on
-        storage that the hosts of C(berth_lost_hosts) shared with others.
+    description: Whether instances that no host has any more get their existing disks instead of new ones. The disks are on
+      storage that the hosts of C(berth_lost_hosts) shared with others.
     type: bool
     default: false
     version_added: 1.0.0
   plan:
-    description:
-      - Whether to make the plan that playbook C(berth.kvm.create) follows, as fact C(berth_plan). With a plan, an
-        instance that gets no host fails alone, and the others continue. If then nothing is left to build, the task ends
-        the run as M(berth.kvm.create_instances) does. Without a plan, an instance that gets no host makes the task fail.
+    description: Whether to make the plan that playbook C(berth.kvm.create) follows, as fact C(berth_plan). With a plan, an
+      instance that gets no host fails alone, and the others continue. If then nothing is left to build, the task ends
+      the run as M(berth.kvm.create_instances) does. Without a plan, an instance that gets no host makes the task fail.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -99,9 +93,8 @@ failures:
   type: dict
   sample: {web-2: {code: NoValidHost, message: "No valid host was found"}}
 approval:
-  description:
-    - For each instance that is to be made its host, a digest of its request and the seed of the random choices, for the
-      variable C(berth_approved).
+  description: For each instance that is to be made its host, a digest of its request and the seed of the random choices, for the
+    variable C(berth_approved).
   returned: without a plan
   type: dict
   version_added: "1.0.0"

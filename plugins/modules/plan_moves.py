@@ -1,11 +1,8 @@
-#!/usr/bin/python
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
-
-# The action plugin of the same name does the work.
 
 DOCUMENTATION = r"""
 module: plan_moves
@@ -36,23 +33,5 @@ extends_documentation_fragment:
   - berth.kvm.controller.selected
 """
 
-EXAMPLES = r"""
-- name: Plan a resize
-  berth.kvm.plan_moves:
-    instances: [web-1]
-    action: resize
-"""
-
-RETURN = r"""
-ansible_facts:
-  description: The plan, as a fact of localhost.
-  returned: success
-  type: dict
-  contains:
-    berth_moves:
-      description: The C(moves) by instance, the names to C(settle) first since an earlier run left something to be
-        ended, those to C(act) on, the C(errors) and C(error_details) by instance, and those to be deleted whose
-        move has C(ended).
-      type: dict
-      sample: {id: 0b7f9a52, action: resize, moves: {}, settle: [], act: [], errors: {}, error_details: {}, ended: []}
-"""
+EXAMPLES = "#"
+RETURN = "#"

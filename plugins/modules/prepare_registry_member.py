@@ -1,11 +1,8 @@
-#!/usr/bin/python
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
-
-# The action plugin of the same name does the work.
 
 DOCUMENTATION = r"""
 module: prepare_registry_member
@@ -40,26 +37,5 @@ extends_documentation_fragment:
   - berth.kvm.controller
 """
 
-EXAMPLES = r"""
-- name: Prepare the member
-  berth.kvm.prepare_registry_member:
-    directory: ~/.berth/ca
-    quota_gb: 4
-    backup_directory: /var/backups/berth-registry
-    backups: 48
-  become: true
-"""
-
-RETURN = r"""
-reasons:
-  description: Why a certificate was signed.
-  returned: success
-  type: list
-  elements: str
-  sample: [there is none]
-restart:
-  description: Whether the member has to be restarted for what it has now.
-  returned: success
-  type: bool
-  sample: false
-"""
+EXAMPLES = "#"
+RETURN = "#"

@@ -1,7 +1,6 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# The action plugin of the same name does the work.
 
 from __future__ import annotations
 
@@ -14,14 +13,12 @@ description:
   - A host that does not answer is in C(answers) with the reason. If no host answers, the task fails.
 options:
   most:
-    description:
-      - If there are more instances than this, do not ask what the hosts remember, because each host would answer about
-        each instance. Only for a playbook that asks again before it builds anything, as C(create) does.
+    description: If there are more instances than this, do not ask what the hosts remember, because each host would answer about
+      each instance. Only for a playbook that asks again before it builds anything, as C(create) does.
     type: int
   operation:
-    description:
-      - What is to be done, in the words of the playbooks. Over a registry it says whether all hosts are asked, or those that the
-        registry knows to have one of the instances, or whether it is refused.
+    description: What is to be done, in the words of the playbooks. Over a registry it says whether all hosts are asked, or those that the
+      registry knows to have one of the instances, or whether it is refused.
     type: str
     default: show_fleet
   digests:
@@ -66,12 +63,5 @@ extends_documentation_fragment:
   - berth.kvm.controller.hosts
 """
 
-EXAMPLES = r"""
-- name: Read the KVM hosts
-  berth.kvm.read_hosts:
-    instances: [web-1]
-  delegate_to: localhost
-  become: true
-  register: __berth_facts
-"""
+EXAMPLES = "#"
 RETURN = "#"

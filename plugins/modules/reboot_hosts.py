@@ -1,11 +1,8 @@
-#!/usr/bin/python
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
-
-# The action plugin of the same name does the work.
 
 DOCUMENTATION = r"""
 module: reboot_hosts
@@ -42,34 +39,5 @@ extends_documentation_fragment:
   - berth.kvm.controller.hosts
 """
 
-EXAMPLES = r"""
-- name: See which hosts are to be booted
-  berth.kvm.reboot_hosts:
-    step: order
-    since: 2h
-"""
-
-RETURN = r"""
-names:
-  description: The hosts that are not done, in their order.
-  returned: of V(order)
-  type: list
-  elements: str
-  sample: [kvm1]
-at_once:
-  description: How many hosts are booted at a time.
-  returned: of V(order)
-  type: int
-  sample: 1
-steps:
-  description: What is to be done with each host, V(reboot), V(return), or nothing, as it is V(done) or V(closed) by somebody.
-  returned: of V(order)
-  type: dict
-  sample: {kvm1: reboot}
-failed_names:
-  description: The instances that did not move.
-  returned: of V(move)
-  type: list
-  elements: str
-  sample: []
-"""
+EXAMPLES = "#"
+RETURN = "#"

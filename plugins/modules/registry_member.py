@@ -64,12 +64,7 @@ attributes:
     details: Linux with openssl and etcd 3.4 or later.
 """
 
-EXAMPLES = r"""
-- name: See what the machine has
-  berth.kvm.registry_member:
-  register: found
-"""
-
+EXAMPLES = "#"
 RETURN = r"""
 version:
   description: etcd's version, empty if it is not installed.

@@ -1,7 +1,6 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# The action plugin of the same name does the work.
 
 from __future__ import annotations
 
@@ -20,8 +19,5 @@ extends_documentation_fragment:
   - berth.kvm.controller
 """
 
-EXAMPLES = r"""
-- name: Note that the host is prepared
-  berth.kvm.report_host:
-"""
+EXAMPLES = "#"
 RETURN = "#"

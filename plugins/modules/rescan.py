@@ -36,13 +36,7 @@ extends_documentation_fragment:
   - berth.kvm.host
 """
 
-EXAMPLES = r"""
-- name: See what the host holds now
-  berth.kvm.rescan:
-    about: [0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a]
-  register: seen
-"""
-
+EXAMPLES = "#"
 RETURN = r"""
 host_uuid:
   description: The pinned UUID of the host.

@@ -1,11 +1,8 @@
-#!/usr/bin/python
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
-
-# The action plugin of the same name does the work.
 
 DOCUMENTATION = r"""
 module: rotate_authority
@@ -19,9 +16,8 @@ description:
   - A step that an interrupted run has already done changes nothing.
 options:
   phase:
-    description:
-      - The phase to go to. In V(trust) the hosts get the new authority beside the old one, in V(sign) it signs for them,
-        in V(drop) they get it alone, and V(rest) ends the rotation and removes the old key.
+    description: The phase to go to. In V(trust) the hosts get the new authority beside the old one, in V(sign) it signs for them,
+      in V(drop) they get it alone, and V(rest) ends the rotation and removes the old key.
     type: str
     required: true
     choices: [trust, sign, drop, rest]

@@ -1,11 +1,8 @@
-#!/usr/bin/python
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
-
-# The action plugin of the same name does the work.
 
 DOCUMENTATION = r"""
 module: select_instances
@@ -24,23 +21,5 @@ extends_documentation_fragment:
   - berth.kvm.controller.hosts
 """
 
-EXAMPLES = r"""
-- name: Find the instances that the query selects
-  berth.kvm.select_instances:
-    instances: [web-1]
-  delegate_to: localhost
-  delegate_facts: true
-  become: true
-"""
-
-RETURN = r"""
-ansible_facts:
-  description: Which instances were chosen, as a fact of localhost.
-  returned: success
-  type: dict
-  contains:
-    berth_chosen:
-      description: The C(names), and the C(name) and C(project) of those that are C(in_no_inventory).
-      type: dict
-      sample: {names: [web-1, db], in_no_inventory: [{name: db, project: default}]}
-"""
+EXAMPLES = "#"
+RETURN = "#"

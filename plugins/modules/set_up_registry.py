@@ -1,11 +1,8 @@
-#!/usr/bin/python
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
-
-# The action plugin of the same name does the work.
 
 DOCUMENTATION = r"""
 module: set_up_registry
@@ -21,25 +18,13 @@ options:
     type: path
     required: true
   restored:
-    description:
-      - Whether a snapshot was restored. The registry becomes another one than before, and is closed until C(berth.kvm.audit) has
-        compared it with all hosts.
+    description: Whether a snapshot was restored. The registry becomes another one than before, and is closed until C(berth.kvm.audit) has
+      compared it with all hosts.
     type: bool
     default: false
 extends_documentation_fragment:
   - berth.kvm.controller
 """
 
-EXAMPLES = r"""
-- name: Set up the registry
-  berth.kvm.set_up_registry:
-    directory: ~/.berth/ca
-"""
-
-RETURN = r"""
-line:
-  description: The line for the inventory.
-  returned: success
-  type: str
-  sample: "berth_registry: etcd://kvm1,kvm2,kvm3"
-"""
+EXAMPLES = "#"
+RETURN = "#"

@@ -1,11 +1,8 @@
-#!/usr/bin/python
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
-
-# The action plugin of the same name does the work.
 
 DOCUMENTATION = r"""
 module: sign_certificates
@@ -42,9 +39,8 @@ options:
     type: int
     default: 730
   address:
-    description:
-      - The address at which the host says that others reach it. If it is not in O(names), there is a warning. It never
-        gets into a certificate just because the host reports it, since a host could report another host's address.
+    description: The address at which the host says that others reach it. If it is not in O(names), there is a warning. It never
+      gets into a certificate just because the host reports it, since a host could report another host's address.
     type: str
   restart_pending:
     description: Whether libvirt on the host runs with older certificates than these until it is restarted.

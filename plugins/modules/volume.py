@@ -25,9 +25,8 @@ options:
     description: The project that the volume belongs to. By default C(default).
     type: str
   state:
-    description:
-      - The state to bring the volume to. V(claimed) reserves room for a new volume, and V(present) makes it from the
-        claim with O(token). V(absent) removes a volume, or, with O(token), only the claim with that token.
+    description: The state to bring the volume to. V(claimed) reserves room for a new volume, and V(present) makes it from the
+      claim with O(token). V(absent) removes a volume, or, with O(token), only the claim with that token.
     type: str
     choices: [absent, claimed, present]
     default: absent
@@ -58,9 +57,8 @@ options:
         type: str
         required: true
   grows:
-    description:
-      - Whether O(volume) exists and grows to O(volume.size_gb). V(claimed) reserves the room, V(present) confirms the
-        larger size, and V(absent) releases the claim with O(token).
+    description: Whether O(volume) exists and grows to O(volume.size_gb). V(claimed) reserves the room, V(present) confirms the
+      larger size, and V(absent) releases the claim with O(token).
     type: bool
     default: false
 extends_documentation_fragment:

@@ -38,8 +38,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 volumes:
-  description:
-    - The volumes. C(image) is the name of the image that the volume was made from, or null if it was made empty.
+  description: The volumes. C(image) is the name of the image that the volume was made from, or null if it was made empty.
   returned: success
   type: list
   elements: dict

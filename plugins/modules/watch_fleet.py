@@ -1,11 +1,8 @@
-#!/usr/bin/python
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 from __future__ import annotations
-
-# The action plugin of the same name does the work.
 
 DOCUMENTATION = r"""
 module: watch_fleet
@@ -39,23 +36,5 @@ extends_documentation_fragment:
   - berth.kvm.controller.hosts
 """
 
-EXAMPLES = r"""
-- name: Look whether hosts are down
-  berth.kvm.watch_fleet:
-    seconds: 600
-"""
-
-RETURN = r"""
-down:
-  description: The hosts that no probe reaches.
-  returned: success
-  type: list
-  elements: str
-  sample: [kvm3]
-evacuate:
-  description: Those of them that are to be evacuated now.
-  returned: success
-  type: list
-  elements: str
-  sample: []
-"""
+EXAMPLES = "#"
+RETURN = "#"

@@ -55,7 +55,7 @@ def read_reports(task_vars, hosts=None):
 
 def all_hosts(task_vars, hosts, known):
     """As engine.fleet_of(): all hosts as the registry has them, and those that were asked as they said. ``known``: of the instances."""
-    asked = replies(task_vars, FOUND) if known.entries else {}
+    asked = replies(task_vars, FOUND)
     live = _reports(task_vars, [name for name in hosts if name in asked])
     return fleet_of(hosts, known, live, reader(task_vars, hosts))
 

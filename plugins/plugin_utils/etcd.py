@@ -113,7 +113,9 @@ class Etcd:
             key = _raw(pair["key"]).decode(errors="replace")
             value, sealed = self._seal.opened(key, _raw(pair.get("value", "")))
             found[key] = Found(value, int(pair["mod_revision"]), sealed)
-        return {"succeeded": succeeded, "revision": int(answer["header"]["revision"]), "found": found}
+        header = answer["header"]
+        told = {"revision": int(header["revision"]), "cluster": str(header.get("cluster_id", ""))}
+        return {"succeeded": succeeded, **told, "found": found}
 
     def ask(self, path: str, body: Document) -> Document:
         """A question that changes nothing, such as /v3/maintenance/status, to the first member that answers."""

@@ -13,7 +13,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 from ansible.errors import AnsibleError
 
 from ..module_utils.conductor import downtime
-from ..module_utils.conductor.closing_table import text_of
+from ..module_utils.conductor.closing_table import error_of, text_of
 from ..module_utils.conductor.procedures.move import Run, operation
 from ..module_utils.conductor.procedures.steps import Procedure
 from ..module_utils.conductor.registry.embedded import EmbeddedMoves
@@ -115,12 +115,48 @@ class MovesInstances(PlanMoves):
         return Run(settings, registry(quotas), asked.only_prepare)
 
 
-class MovesToDelete:
-    """The instances of a delete that are in a move. ``names``: of those not known to be at rest; ``moves``: their plan."""
+class MovesBeside:
+    """The moves that another operation makes. ``moves``: their plan."""
+
+    def __init__(self, action, asked):
+        self.action, self.asked = action, asked
+        self.moves, self.seconds, self.failed = {}, {}, {}
+
+    def carried_out(self, names) -> Dict[str, Procedure[Walk]]:
+        """Read the hosts and plan. Return what moves each that is to be moved; ``failed`` has those whose variables are wrong."""
+        self.moves = self.action.read_and_plan(self.asked, names)
+        procedures, moves = {}, self.moves["moves"]
+        for name, plan in [(name, plan) for name, plan in moves.items() if plan["sequence"]]:
+            try:
+                procedures[name] = self.action.move_of(self.asked, name, plan, self.seconds.setdefault(name, {}))
+            except (BerthError, AnsibleError) as error:
+                self.failed[name] = refused(error)
+        return procedures
+
+
+class MovesToUnshelve(MovesBeside):
+    """Of shelved instances whose own host cannot take them back."""
+
+    def __init__(self, action, hosts, task_vars):
+        super().__init__(action, Asked("cold_migrate", hosts, task_vars))
+
+    def plan(self, names):
+        """As procedures/shelve.Elsewhere says."""
+        try:
+            procedures = self.carried_out(names)
+        except (BerthError, AnsibleError) as error:
+            return {}, dict.fromkeys(names, error_of(refused(error)["failure"]))
+        failed = {name: error_of(known["failure"]) for name, known in self.failed.items()}
+        return procedures, {**{name: error_of(text) for name, text in self.moves["errors"].items()}, **failed}
+        yield  # a procedure, though it asks by itself
+
+
+class MovesToDelete(MovesBeside):
+    """The instances of a delete that are in a move. ``names``: of those not known to be at rest."""
 
     def __init__(self, action, located, hosts, task_vars):
-        self.action, self.located, self.asked = action, located, Asked("delete", hosts, task_vars)
-        self.moves, self.seconds, self.failed = {}, {}, {}
+        super().__init__(action, Asked("delete", hosts, task_vars))
+        self.located = located
 
     @property
     def names(self):
@@ -128,18 +164,11 @@ class MovesToDelete:
 
     def plan(self) -> Procedure[Dict[str, Procedure[Walk]]]:
         try:
-            self.moves = self.action.read_and_plan(self.asked, self.names)
+            return self.carried_out(self.names)
         except (BerthError, AnsibleError) as error:
             self.located["errors"].update(dict.fromkeys(self.names, refused(error)["failure"]))
             self.located["moving"] = []
             return {}
-        procedures = {}
-        for name, plan in self.moves["moves"].items():
-            try:
-                procedures[name] = self.action.move_of(self.asked, name, plan, self.seconds.setdefault(name, {}))
-            except (BerthError, AnsibleError) as error:
-                self.failed[name] = refused(error)
-        return procedures
         yield  # a procedure, though it asks by itself
 
     def ended(self) -> List[str]:

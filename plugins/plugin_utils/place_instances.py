@@ -27,11 +27,10 @@ from ..module_utils.model.identity import IDENTITY, check_name, project_of, uuid
 from ..module_utils.model.lifecycle import CLAIM
 from ..module_utils.placement.filters.query import QueryFilter, check_hint
 from ..module_utils.placement.request import build_request
-from . import acting, berth_name, end_of_create, failed_requests, lost_backups, receipts, registry_access, seeds
+from . import acting, backup_runs, berth_name, end_of_create, failed_requests, receipts, registry_access, seeds
 from .answers_of_hosts import FOUND, all_hosts, known_of, read_reports, reader, replies
 from .controller import ControllerAction, new_token, outcomes_reported, plan_result
 from .driving import carry_out
-from .fixed_addresses import fixed_addresses
 from .inventory_variables import (
     CLONE_OF,
     INSTANCE,
@@ -55,7 +54,7 @@ from .selection import (
     selected,
     warn_of_lost,
 )
-from .whose_variables import Catalogs
+from .whose_variables import Catalogs, fixed_addresses
 
 MOST_NAMED = 10  # instances without a place in the task's message
 RUN = (
@@ -292,7 +291,7 @@ class PlaceInstances(ControllerAction):
         }
         if not uuids or not run.fleet.documents:
             return {}
-        return lost_backups.of_lost(self, run.task_vars, list(uuids), uuids, min(run.fleet.documents))
+        return backup_runs.of_lost(self, run.task_vars, list(uuids), uuids, min(run.fleet.documents))
 
     def _fleet(self, task_vars, hosts):
         """All hosts, and what the registry of this run knows if it has one."""
@@ -337,7 +336,7 @@ class PlaceInstances(ControllerAction):
             least=run.least(),
             fixed=lambda: fixed_addresses(run.catalogs.instances, run.catalogs),
             dry=run.is_plan and self._task.check_mode,
-            used=run.registry.known.used if run.registry else None,
+            used=run.registry.known.used_beside(run.lost) if run.registry else None,
             ended=run.registry.known.ended() if run.registry else {},
         )
 
@@ -346,8 +345,8 @@ class PlaceInstances(ControllerAction):
         requests, lacks, faults, held = {}, {}, [], {}
         for name in names:
             catalog = run.catalogs.of(name)
-            values = variables(run.task_vars, name, (*INSTANCE, "berth_locked", "berth_mend", CLONE_OF))
             try:
+                values = variables(run.task_vars, name, (*INSTANCE, "berth_locked", "berth_mend", CLONE_OF))
                 request, lacks[name] = _request(run, name, values, catalog, hosts)
             except BerthError as error:
                 faults.append((name, error))
@@ -399,11 +398,12 @@ class PlaceInstances(ControllerAction):
         """(who decides over the claims of a plan, its engine if it has one). ``values``: the variables of the run."""
         catalog, hosts = Catalog.from_variables(values), kvm_hosts(task_vars, self._task.args.get("hosts"))
         access = registry_access.of_run(self, task_vars, hosts)
+        lost = [*lost_hosts(values), *fenced(task_vars)["hosts"]]
         if access:
             place = functools.partial(self._place_again, task_vars, catalog)
-            return OnEngine(catalog.quotas, place, hosts, reader(task_vars, hosts)), access
+            left = [host for host in hosts if host not in lost]
+            return OnEngine(catalog.quotas, place, left, reader(task_vars, hosts)), access
         digests = {host: reply.get("digests") for host, reply in replies(task_vars, FOUND).items()}
-        lost = [*lost_hosts(values), *fenced(task_vars)["hosts"]]
         return Embedded(digests, lost, after_the_claims(catalog.quotas) if values.get("berth_quotas") else None), None
 
     def _place_again(self, task_vars, catalog, instances, fleet):
@@ -421,6 +421,8 @@ class PlaceInstances(ControllerAction):
             warn("Host %s is left out: %s" % (name, reason))
         if result["failures"] or verbosity() or shown:
             say(*result["explanation"].splitlines())
+        for name, host in sorted(result["existing"].items() if shown else ()):
+            say("%s is on %s already: berth.kvm.why says why" % (name, host))
 
     def _result(self, instances, fleet):
         chosen = ("uuid", "host", "host_uuid", "alternates", "allocation", "limits")

@@ -9,8 +9,9 @@ import datetime
 import json
 import re
 
-from ansible.errors import AnsibleError
+from ansible.errors import AnsibleError, AnsibleValueOmittedError
 
+from ..module_utils.model import input_hints
 from ..module_utils.model.errors import InvalidInput
 
 PLAIN = "text, a number, true, false, null, or a list or mapping of these"
@@ -31,14 +32,18 @@ def plain(value, field="a variable"):
 
 
 def rendered(field, render):
-    """What ``render()`` returns, as plain data. Raises InvalidInput that names ``field`` for what is nested so deep that
-    Ansible cannot render it."""
+    """What ``render()`` returns, as plain data. Raises InvalidInput that names ``field`` for what Ansible cannot render, such as a
+    lookup of a file that is not there."""
     try:
         return plain(render(), field)
+    except AnsibleValueOmittedError:
+        raise
     except AnsibleError as error:
         if _is_of_depth(error):
             raise too_deep(field) from None
-        raise
+        said = " ".join(str(error).split())
+        hint = input_hints.give_vault_password() if "vault secrets" in said else None
+        raise InvalidInput(field, "a template that fails", said, hint=hint) from None
 
 
 def too_deep(field):

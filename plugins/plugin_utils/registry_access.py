@@ -90,6 +90,11 @@ class Access:
         meta = keys.document(keys.META, answer["found"].get(keys.META))
         if not meta:
             return
+        if not keys.is_of_cluster(meta, answer["cluster"]):
+            raise RegistryRestored(
+                "The registry is another cluster of etcd than the one that the fleet uses: it was restored from a backup by hand",
+                hint=registry_hints.compare_all_hosts(),
+            )
         if self._incarnation not in (None, meta["incarnation"]):
             raise RegistryRestored(
                 "The registry was %s when this run began, and is %s now: it was restored from a backup"

@@ -290,7 +290,7 @@ def _given_names(action: Any, task_vars: Dict[str, Any]) -> Dict[str, Any]:
     found: Dict[str, Any] = {}
     for name in sorted({*NAMES} - {*PATTERNS}):
         # a template of what only an instance has is reported where it is needed
-        with contextlib.suppress(AnsibleError):
+        with contextlib.suppress(AnsibleError, InvalidInput):
             found.update(action.own_variables(task_vars, [name]))
     return found
 
@@ -346,7 +346,7 @@ def _unknown_of(task_vars: Dict[str, Any], host: str, values: Mapping[str, Any])
 def _wrong_of(task_vars: Dict[str, Any], host: str, values: Mapping[str, Any]) -> Iterator[Tuple[str, str]]:
     """Yield (variable, its value as JSON) for those that CHECKED refuses."""
     for variable in CHECKED.keys() & values.keys():
-        with contextlib.suppress(AnsibleError):  # a template that cannot be rendered is reported where it is needed
+        with contextlib.suppress(InvalidInput):  # a template that cannot be rendered is reported where it is needed
             value = value_of(task_vars, host, values, variable)
             try:
                 CHECKED[variable].check(value, variable)

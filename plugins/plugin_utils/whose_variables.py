@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, List, Mapping, Set, Tuple
 
+from ansible.errors import AnsibleError
 from ansible.parsing.vault import EncryptedString
 from ansible.utils.vars import load_extra_vars
 
+from ..module_utils.conductor import addressing
 from ..module_utils.conductor.errors import SharedVariableDiffers
+from ..module_utils.model import catalog_schema
 from ..module_utils.model.catalog import Catalog
+from ..module_utils.model.errors import BerthError
 from .inventory_variables import INSTANCE, OWN_CATALOG, SHARED_CATALOG, raw_vars, variables
 from .plain import plain
 
@@ -112,3 +116,18 @@ def is_rendered(value: Any, levels: int = MOST_LEVELS) -> bool:
     if isinstance(value, dict):
         return any(is_rendered(part, levels - 1) for pair in value.items() for part in pair)
     return isinstance(value, (list, tuple)) and any(is_rendered(part, levels - 1) for part in value)
+
+
+def fixed_addresses(names, catalogs):
+    """{address as model/nics.py writes it: {name: name}} of the instances ``names``."""
+    owners = {}
+    for name in names:
+        try:
+            value = catalogs.value(name, "berth_networks") or []
+            own = catalog_schema.INSTANCE["berth_networks"].check(value, "berth_networks")
+            fixed = addressing.fixed(own, catalogs.of(name).networks, name)
+        except (BerthError, AnsibleError):
+            continue  # an instance that is not selected here; a run that selects it reports the error
+        for address, owner in fixed.items():
+            owners.setdefault(address, owner)
+    return owners

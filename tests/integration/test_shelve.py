@@ -27,3 +27,31 @@ def test_a_shelved_guest_leaves_no_disks_and_comes_back_with_all_that_was_acknow
     assert inside["verify"]["result"] == "ok" and inside["verify"]["last"] >= before
     assert case.lab.sh(host, DISKS).stdout == had and case.play("unshelve").changed[cases.NAME] == 0
     assert len(backups_of(case)) == 1 and left(case) == []
+
+
+SETTING = 's/"reserved_host_memory_mb": [0-9]*/"reserved_host_memory_mb": 1048576/'
+FULL = "cp -p /etc/berth/host.json /run; sed -i '%s' /etc/berth/host.json" % SETTING
+HAS = "ls -A /var/lib/libvirt/berth/instances /var/lib/berth/instances | grep -e - || true; virsh -q list --all --name"
+
+
+def test_a_shelved_guest_whose_host_is_full_comes_back_on_another_one_and_a_drain_moves_it_shelved(case):  # noqa: F811
+    first = case.owner()
+    before = facts(case, first, lambda said: said["ack"] > 20)["ack"]
+    case.play("shelve")
+    case.lab.sh(first, FULL)
+    assert case.play("unshelve").changed[cases.NAME] == 1
+    second = case.owner()
+    inside = facts(case, second, verified)
+    assert inside["verify"]["result"] == "ok" and inside["verify"]["last"] >= before
+    assert second != first and case.lab.sh(first, HAS).stdout.strip() == ""
+    case.play("shelve")
+    case.play("drain", {"berth_kvm_host": second})
+    third = case.owner()
+    case.lab.sh(first, "mv /run/host.json /etc/berth/host.json")
+    assert third not in (first, second) and "shelved_offloaded" in case.play("show").output
+    case.play("return", {"berth_kvm_host": second})
+    assert case.play("unshelve").changed[cases.NAME] == 1
+    assert (
+        facts(case, case.owner(), verified)["verify"]["last"] >= before
+        and case.play("unshelve").changed[cases.NAME] == 0
+    )

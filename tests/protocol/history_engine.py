@@ -20,6 +20,7 @@ META = {"schema": keys.SCHEMA, "incarnation": "one", "kind": "etcd", "open": Tru
 PLAYBOOKS = {
     "create": 30, "delete": 10, "start": 6, "stop": 6, "reboot": 3, "recover": 3, "refresh": 8, "audit": 6,
     "resize": 8, "cold_migrate": 6, "live_migrate": 8, "confirm_resize": 5, "revert_resize": 5, "confirm_due": 1,
+    "shelve": 4, "unshelve": 4,
 }  # fmt: skip
 EVENTS = {
     "silent": 8, "cut_power": 4, "switch_off": 5, "switch_on": 8, "die": 1,
@@ -62,7 +63,7 @@ def check(world):
     entries = {key[len(keys.INSTANCES) :]: each for key, each in read.items() if key.startswith(keys.INSTANCES)}
     owners = {uuid: each["owner"] for uuid, each in entries.items() if each["owner"]}
     held = {
-        uuid: machine.host.uuid for uuid in world.uuids() for machine in world.machines.values() if machine.owns(uuid)
+        uuid: machine.host.uuid for uuid in {*world.uuids(), *owners} for machine in world.machines.values() if machine.owns(uuid)
     }
     dead = {machine.host.uuid for machine in world.machines.values() if machine.dead}
     if owners != held and not dead:

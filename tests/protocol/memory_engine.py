@@ -18,7 +18,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.keys 
 
 class MemoryEngine:
     def __init__(self):
-        self.keys, self.revision = {}, 1
+        self.keys, self.revision, self.cluster = {}, 1, "17"
         self.away = False
         self.lost = []  # of the next writes: True if it is done although its answer is lost, False if it never came
 
@@ -34,7 +34,7 @@ class MemoryEngine:
         if lost is not None:
             raise RegistryUnknown("The answer of the registry is missing")
         found = {key: self.keys[key] for key in step.reads if key in self.keys}
-        return {"succeeded": succeeded, "revision": self.revision, "found": found}
+        return {"succeeded": succeeded, "revision": self.revision, "cluster": self.cluster, "found": found}
 
     def scan(self, step):
         self._answers()
@@ -43,7 +43,7 @@ class MemoryEngine:
             for key, found in sorted(self.keys.items())
             if key.startswith(step.prefix) and found.revision > step.since
         }
-        return {"succeeded": True, "revision": self.revision, "found": found}
+        return {"succeeded": True, "revision": self.revision, "cluster": self.cluster, "found": found}
 
     def backup(self):
         return copy.copy(self.keys), self.revision

@@ -15,12 +15,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import histories  # noqa: E402
 import history_hints  # noqa: E402
+import history_names  # noqa: E402
 import history_steps  # noqa: E402
 from fibers import exchange_unlocked  # noqa: E402
 from history_steps import Asked, Step  # noqa: E402
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import notes  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model import backup_retention, fleet_hints, hints, state_hints  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import notes, renaming  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import backups, fleet_hints, hints, state_hints  # noqa: E402
 
 SEEDS = range(6)
 HOSTS, NAMES = 3, ["web1"]
@@ -78,6 +79,14 @@ def test_a_record_from_a_backup_of_before_the_end_of_a_move_has_a_way_out(monkey
     kept = [run("create"), run("resize", killed=(6, 0)), *(Step("keep_state", host=each) for each in range(HOSTS))]
     ended = [run("resize"), run("confirm_resize"), Step("restore_state", host=host, name="web1"), run("confirm_resize")]
     assert histories.play(HOSTS, NAMES, [*kept, *ended]) is None
+
+
+def test_a_resize_is_reverted_though_its_destination_is_a_machine_of_before_and_others_remember_more():
+    """The create of a clone has told the source that the destination had it later, and the third host is lost."""
+    names = tuple("web%d" % number for number in range(1, 7))
+    resized = [run("create", names, 3098990846), Step("die", host=2), Step("keep_whole", host=1)]
+    told = [run("resize", ("web6",), 3443818037), run("clone", ("web5",), 982526257, killed=(13, 9))]
+    assert histories.play(HOSTS, names, [*resized, *told, Step("restore_whole", host=1)]) is None
 
 
 KVM, OTHER, WEB = "kvm1", "kvm2", "dcab68f4-1dfd-5daf-9769-26c0ec133be0"
@@ -213,7 +222,7 @@ def test_a_backup_that_goes_with_one_on_which_another_stands_is_found(monkeypatc
     def only_the_last(known, keep, keep_days, made):
         return [each.id for each in known if keep and each.id != made]
 
-    monkeypatch.setattr(backup_retention, "removable", only_the_last)
+    monkeypatch.setattr(backups, "removable", only_the_last)
     assert histories.play(HOSTS, NAMES, [run("create"), *BACKUPS]).startswith("H7 the newest whole backup")
 
 
@@ -227,6 +236,60 @@ def test_a_clone_that_was_killed_at_any_change_is_made_by_the_next_run():
         )
     ]
     assert histories.play(HOSTS, ["web1", "web2"], [run("create"), *clones]) is None
+
+
+# Each is killed at another change on a host, and run again, with the backup in a directory and on a backup host.
+SHELVED = [
+    step
+    for number in range(5)
+    for where, calls in ((MOUNTED, 5), (KEPT, 10))
+    for step in (
+        run("shelve", dice=where, killed=(CALLS + 2 * number % calls, number)),
+        run("shelve", dice=where),
+        run("unshelve", killed=(CALLS + number, 2 * number)),
+        run("unshelve"),
+    )
+]
+
+
+def test_what_a_shelved_guest_wrote_is_in_its_backup_or_on_its_host_whoever_is_killed():
+    assert histories.play(HOSTS, NAMES, [run("create"), *SHELVED]) is None
+
+
+# Each is killed at another change on a host; what was refused says what to do, and the instance is known by its new name alone.
+RENAMED = [
+    step
+    for number in range(4)
+    for new in (history_names.NEW[number % 2], "web1")
+    for step in (
+        run("rename", new=new, killed=(2 * HOSTS + 1 + number, number)),
+        run("stop"),
+        Step("follow"),
+        run("rename", new=new),
+        run("live_migrate"),
+    )
+]
+
+
+def test_a_renamed_instance_is_the_one_that_it_was_whoever_is_killed():
+    assert histories.play(HOSTS, NAMES, [run("create"), *RENAMED]) is None
+
+
+def namesakes(seed):
+    """A create of an instance and a rename of another one to its name at once, of which each misses another host."""
+    dice, names = random.Random(seed), ["web1", "web2"]
+    return names, [step for _time in range(5) for step in history_steps.namesakes(dice, names, HOSTS)]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_of_a_create_and_a_rename_to_its_name_one_gives_way(seed):
+    assert histories.play(HOSTS, *namesakes(seed)) is None
+
+
+def test_two_of_one_name_are_found_where_a_rename_does_not_look_at_the_hosts_again(monkeypatch):
+    monkeypatch.setattr(renaming, "taken_since", lambda *_: None)
+    found = (histories.play(HOSTS, *namesakes(seed)) for seed in range(100))
+    assert next(filter(None, found)).startswith("H8")
 
 
 FOUND = ("old1",)

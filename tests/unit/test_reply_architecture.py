@@ -23,13 +23,13 @@ DOOR = "plugin_utils/host_reply.py"
 # What else talks to a host, and why its words do no harm: only numbers are read from what watch brings
 # (conductor/progress.py), and run_on runs actions, whose replies have gone through the door.
 OTHERS = {
-    "_low_level_execute_command": {"plugin_utils/watch_progress.py"},
+    "_low_level_execute_command": {"action/migration.py"},
     "run_on": {"plugin_utils/fan_out.py", "plugin_utils/known_ansible.py"},
 }
 ALLOWED = {
     "_execute_module": {DOOR},
     "action_loader": {DOOR},
-    "_connection": {DOOR, "plugin_utils/watch_progress.py"},
+    "_connection": {DOOR, "action/migration.py"},
     **OTHERS,
 }
 # What playbooks and roles may use of Ansible's own: it works in the controller, on what the controller knows.

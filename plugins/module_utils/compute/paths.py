@@ -65,7 +65,7 @@ def volume_entries(pool_path, uuid):
 
 
 def left(pool_path, uuid):
-    """The directory for the files of an adopted instance that has moved and is left to libvirt, see left_files.py."""
+    """The directory for the files of an adopted instance that has moved and is left to libvirt, see adopt.py."""
     return os.path.join(pool_path, "left", check_uuid(uuid))
 
 

@@ -33,7 +33,7 @@ def with_source(spec: Document, fleet: Fleet, source: str, uuid: str, lost: Coll
     if wanted not in (None, place["host"]):
         raise CloneNotPossible(
             "the disks of %s are on %s, and a clone is made there, not on %s" % (source, place["host"], wanted),
-            hint=clone_hints.move_afterwards(spec["name"]),
+            hint=clone_hints.move_afterwards(spec["name"], source),
         )
     _check_flavor(spec, place)
     return {**cloned, "requested_destination": {"host": place["host"]}}

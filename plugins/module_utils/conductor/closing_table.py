@@ -108,8 +108,9 @@ def named(text: str, uuid: str, name: str) -> str:
 
 
 def tried(name: str, uuid: str, attempts: Sequence[Mapping[str, Any]]) -> List[str]:
+    """The hosts on which it failed, if they are several: of one the table has all."""
     rows = [(entry["attempt"], entry["host"], entry["code"], named(entry["cause"], uuid, name)) for entry in attempts]
-    return ["", "%s was tried on:" % name, *table(("ATTEMPT", "HOST", "ERROR", "CAUSE"), rows)] if rows else []
+    return ["", "%s was tried on:" % name, *table(("ATTEMPT", "HOST", "ERROR", "CAUSE"), rows)] if len(rows) > 1 else []
 
 
 def error_code(error: str) -> str:

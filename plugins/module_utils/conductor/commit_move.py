@@ -20,7 +20,7 @@ from .plan import Instance
 from .quotas import after_the_claims
 
 # The sequences that claim room.
-CLAIMING = ("resize", "live_migrate", "resize_here")
+CLAIMING = ("resize", "live_migrate", "resize_here", "migrate_shelved")
 
 
 def needs_a_look(move: PlannedMove, quotas: Mapping[str, Amounts]) -> bool:

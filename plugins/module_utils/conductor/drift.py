@@ -15,9 +15,9 @@ from ..model import (
     hints,
     migration,
     nics,
+    operation_hints,
     packet_hints,
     packet_words,
-    rebuild_hints,
     update_hints,
     updates,
     volume_hints,
@@ -187,7 +187,7 @@ def _of_image(name: str, place: Place, wanted: Document) -> Optional[str]:
     has, asked = (place["request_digests"] or {}).get("image"), digests(wanted).get("image")
     if has is None or asked is None or has == asked:
         return None
-    return "inventory says other image. %s" % rebuild_hints.rebuild_to_follow(name)
+    return "inventory says other image. %s" % operation_hints.rebuild_to_follow(name)
 
 
 def _of_kept(name: str, place: Place, wanted: Document) -> Optional[str]:

@@ -48,8 +48,8 @@ class RegistryRefused(RegistryUnknown):
 
 
 class RegistryRestored(RegistryUnknown):
-    """The registry became another incarnation while the run went on: it was restored from a backup. The run writes nothing more
-    there."""
+    """The registry was restored from a backup while the run went on, or by hand since the fleet came to it. The run writes nothing
+    more there."""
 
 
 class RegistryAuthorityMissing(BerthError):

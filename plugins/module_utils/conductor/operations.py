@@ -67,6 +67,10 @@ OPERATIONS: Dict[str, Operation] = {
         Words("deleted", "would be deleted", "is on no host"),
         "absent", {"changed_disks": ("delete_changed_disks", "berth_delete_changed_disks")}, ("after",), everywhere=True,
     ),
+    "delete_backup": Operation(
+        Words("backup deleted", "backup would be deleted", "has no such backup"), "deleted",
+        {**BACKUPS, "backup": ("berth_backup",)}, module="instance_backup", needs_one=True,
+    ),
     "delete_snapshot": Operation(
         Words("snapshot deleted", "snapshot would be deleted", "has no such snapshot"),
         "snapshot_deleted", SNAPSHOT, needs_one=True, differences=True,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional
 
-from ..model import hints, rescue_hints, vm_states
+from ..model import hints, operation_hints, vm_states
 from ..model.lifecycle import PAUSED
 from ..placement.text import WIDTH
 from . import drift
@@ -109,7 +109,7 @@ def left_as_found(instance: Dict[str, Any]) -> Optional[str]:
         return gone
     locked, wanted = instance.get("locked"), instance.get("berth_state")
     if result.get("state") == "running" and result.get("vm_state") == vm_states.RESCUED:
-        return "%s; %s" % (vm_states.RESCUED, "locked" if locked else rescue_hints.go_back())
+        return "%s; %s" % (vm_states.RESCUED, "locked" if locked else operation_hints.go_back())
     if result.get("state") == "running":
         return "running; locked" if locked and wanted == "stopped" else None
     vm_state, state = str(result.get("vm_state")), result.get("state")

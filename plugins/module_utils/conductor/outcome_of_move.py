@@ -37,6 +37,7 @@ MEANS = {
     "resize": _STOPS,
     "resize_here": "Its guest, if it runs, is stopped and started again",
     "live_migrate": "Its guest keeps running",
+    "migrate_shelved": "It stays shelved",
     **dict.fromkeys(
         ("confirm", "confirm_here", "confirm_alone"),
         "It cannot be reverted after this: what was kept for a revert is removed",
@@ -110,7 +111,7 @@ def difference(operation: str, line: Outcome, moves: Dict[str, Any]) -> Optional
     owner, (host, flavor) = _owner(move), _now(move)
     migration = _migration(move) or {}
     vm_state = migration.get("vm_state_before") or owner.get("vm_state")
-    placed = operation not in ENDS and move["kind"] != migrations.LIVE
+    placed = operation not in ENDS and move["kind"] != migrations.LIVE and move["sequence"] != "migrate_shelved"
     before = {"host": host, "flavor": flavor, "vm_state": owner.get("vm_state")}
     after = {"host": line.host, "flavor": line.flavor, "vm_state": "resized" if placed else vm_state}
     if operation == "delete":

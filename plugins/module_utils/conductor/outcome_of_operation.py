@@ -38,7 +38,11 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Done, chec
     names, shown = OPERATIONS[operation].words, located["shown"].get(name) or {}
     address = address_of(shown.get("networks"))
     line = Outcome(
-        name, "unchanged", shown.get("host") or "", shown.get("flavor") or done.instance.get("flavor") or "", address
+        name,
+        "unchanged",
+        done.host or shown.get("host") or "",
+        shown.get("flavor") or done.instance.get("flavor") or "",
+        address,
     )
     line.error = located["errors"].get(name) or "; ".join(map(text_of, done.errors))
     if line.error:
@@ -61,6 +65,7 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Done, chec
             mended,
             disk_words.given_up(done.gives_up),
             _staying(done),
+            "was %s" % shown.get("host") if done.host else "",
             note,
         )
         line.why = "; ".join(part for part in (*parts, *_by_hand(operation, name, located, done)) if part)

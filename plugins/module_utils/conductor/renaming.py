@@ -7,21 +7,24 @@ that follows from it, must be nobody's.
     every host hears that this run means the name -> the record and the guest have it -> every host is read again
 
 A create claims its name before it reads all hosts, and a rename writes its own before it does: of two runs that want one name, at
-least one sees the other, and gives way.
+least one sees the other, and gives way. A create that reaches a host which the rename misses has told the others that it means to
+use it.
 """
 
 from __future__ import annotations
 
-from typing import Any, Collection, Iterator, Mapping, Optional
+from typing import Any, Collection, Dict, Iterator, Mapping, Optional
 
 from ..model import fleet_hints, hints
 from ..model.errors import BerthError, InstanceExists, InvalidInput
 from ..model.identity import ADOPTED, DEFAULT_PROJECT, KEPT, RESERVED, check_name, instance_uuid
 from ..model.messages import Document
 from . import majority, own_uuids
-from .errors import HostUnknown
+from .errors import HostUnknown, InstanceUnknown
 from .fleet import Fleet
+from .found_nowhere import check_absent
 from .locate import check_no_stray, holders
+from .notes import Answers, put_together
 
 OPERATION, FIELD = "rename", "berth_new_name"
 
@@ -52,6 +55,8 @@ def task(
         "asked": sorted(set(fleet.documents) - set(fleet.unprepared())),
         "plan": {"uuid": of_name, "host_uuid": fleet.uuids()[owner], "run": run},
         "adopted": own_uuids.was_adopted(fleet, uuid),
+        "lost": sorted(lost),
+        "silent": dict(fleet.verdicts),
     }
 
 
@@ -76,8 +81,14 @@ def given_up(task: Mapping[str, Any]) -> Document:
     return {"ended": [task["plan"]]}
 
 
+def look_again(task: Mapping[str, Any]) -> Dict[str, Document]:
+    """What each host is asked once the instance has the name, for taken_since()."""
+    return {host: {"about": [task["plan"]["uuid"]]} for host in task["asked"]}
+
+
 def taken_since(name: str, task: Mapping[str, Any], scans: Mapping[str, Mapping[str, Any]]) -> Optional[BerthError]:
-    """Why it may not keep the new name: another instance has it by now, or a host does not say. ``scans``: host -> its answer."""
+    """Why it may not keep the new name: another instance has it by now, or may have it on a host that was not asked, or a host does
+    not say. ``scans``: host -> its answer."""
     new = (task["new_name"], task["project_id"])
     for host, scan in scans.items():
         if "instances" not in scan:
@@ -90,6 +101,19 @@ def taken_since(name: str, task: Mapping[str, Any], scans: Mapping[str, Mapping[
             if has == new and record["uuid"] != task["uuid"]:
                 text = "%s keeps its name: another run makes an instance %s on %s" % (name, new[0], host)
                 return InstanceExists(text, hint=fleet_hints.another_new_name())
+    return _maybe_made(name, task, scans)
+
+
+def _maybe_made(name: str, task: Mapping[str, Any], scans: Mapping[str, Mapping[str, Any]]) -> Optional[BerthError]:
+    of_name = task["plan"]["uuid"]
+    if of_name == task["uuid"]:
+        return None
+    names = {scan["host_uuid"]: host for host, scan in scans.items()}
+    noted = put_together({scan["host_uuid"]: scan["notes"].get(of_name, {}) for scan in scans.values()})
+    try:
+        check_absent(task["new_name"], noted, Answers(names, task["lost"], silent=task["silent"]), task["plan"]["run"])
+    except BerthError as error:
+        return InstanceUnknown("%s keeps its name: %s" % (name, error), hint=error.hint)
     return None
 
 

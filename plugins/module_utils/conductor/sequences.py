@@ -31,6 +31,8 @@ A live migration differs in two legs. The destination waits for the guest in a p
 guest over paused; the destination resumes it after it has acquired the instance. If the controller dies meanwhile, the
 two hosts still end the hand-over between them, through messages in the guest's metadata (compute/move/handover.py).
 
+A shelved instance has neither guest nor disks: its record moves, with its seed and volumes, and nothing waits for a confirm.
+
 A host that is lost for good has sequences of its own (``_alone``): the other host ends the move without it, and the move
 is noted (``lost_moves``), so that whatever the lost host brings back counts as left over.
 
@@ -53,8 +55,8 @@ from typing import Dict, Optional, Tuple
 from ..model import lifecycle
 from ..model import migration as names
 from ..model.lifecycle import IN, OUT, OWN
-from ..model.messages import View
-from ..model.vm_states import PAUSED
+from ..model.messages import Migration, View
+from ..model.vm_states import PAUSED, SHELVED
 
 # Where a leg runs. FLEET: on no host; all hosts are read again, and what they hold is judged.
 SOURCE, DESTINATION, FLEET = "source", "destination", "fleet"
@@ -108,6 +110,11 @@ GO_ON_LIVE = (
         ("verify_live", "acquire", "start", "confirm"),
         "Take the running guest over on the destination and resume it",
     ),
+    PURGE_SOURCE,
+    FINISH_ON_DESTINATION,
+)
+GO_ON_SHELVED = (
+    Leg(DESTINATION, ("acquire", "confirm"), "Take the shelved instance over on the destination"),
     PURGE_SOURCE,
     FINISH_ON_DESTINATION,
 )
@@ -220,6 +227,23 @@ SEQUENCES: Dict[str, Sequence] = {
         abandoned="abort",
     ),
     "live_hand_over": Sequence(GO_ON_LIVE),
+    "migrate_shelved": Sequence(
+        (
+            BEGIN,
+            replace(CLAIM, other_candidate=True),
+            replace(JUDGE, other_candidate=True),
+            Leg(DESTINATION, ("receive",), "Make room for its seed and volumes on the destination", ("key",), True),
+            Leg(
+                SOURCE,
+                ("freeze", "send", "release"),
+                "Copy its seed and volumes and give it up on the source",
+                ("key", "bandwidth"),
+            ),
+            *GO_ON_SHELVED,
+        ),
+        abandoned="abort",
+    ),
+    "hand_over_shelved": Sequence(GO_ON_SHELVED),
     "abort_alone": Sequence(
         (Leg(SOURCE, ("abort", "start", "finish"), "Give the move up without its destination"),), lost=True
     ),
@@ -317,7 +341,7 @@ NEXT: Table = {
     ERASING: {MOVE: None, OTHER: None, CONFIRM: None, REVERT: None},
     LEFT: {MOVE: ("sweep", False), OTHER: ("sweep", False), CONFIRM: ("sweep", False), REVERT: ("sweep", False)},
 }
-# A live migration confirms itself at its end: nobody is asked.
+# A live migration confirms itself at its end, and so does the move of a shelved instance: nobody is asked.
 NEXT_LIVE: Table = {
     **NEXT,
     RESIZED: {action: ("hand_over", action == MOVE) for action in (MOVE, OTHER, CONFIRM, REVERT)},
@@ -345,6 +369,7 @@ NEXT_LIVE_ALONE: Table = {
 }
 # The same sequences under other names.
 LIVE_NAMES = {"resize": "live_migrate", "hand_over": "live_hand_over"}
+SHELVED_NAMES = {"resize": "migrate_shelved", "hand_over": "hand_over_shelved"}
 HERE_NAMES = {
     "resize": "resize_here",
     "hand_over": "start_here",
@@ -395,18 +420,32 @@ def state(source: View, destination: View) -> Optional[str]:
 def next_sequence(action: str, source: View, destination: View) -> Tuple[Optional[str], bool]:
     """What comes first: (name of the sequence or None, whether it does what was asked)."""
     move = source.get("migration") or destination.get("migration")
-    live = bool(move and move["type"] == names.LIVE)
+    live, shelved = (move["type"] == names.LIVE, is_shelved(move)) if move else (False, False)
     lost = source.get("lost") or destination.get("lost")
     if action == DELETE:
         return deletion(source, destination), True
-    table = (NEXT_LIVE_ALONE if live else NEXT_ALONE) if lost else (NEXT_LIVE if live else NEXT)
+    ends_itself = live or shelved
+    table = (NEXT_LIVE_ALONE if ends_itself else NEXT_ALONE) if lost else (NEXT_LIVE if ends_itself else NEXT)
     found = state(source, destination)
     first = table.get(found, {}).get(action) if found else None
     if first is None:
         return None, False
     name, reaches = first
-    others = LIVE_NAMES if live else HERE_NAMES if move and names.same_host(move) else {}
+    here = bool(move and names.same_host(move))
+    others = LIVE_NAMES if live else SHELVED_NAMES if shelved else HERE_NAMES if here else {}
     return others.get(name, name), reaches
+
+
+def is_shelved(move: Migration) -> bool:
+    return move.get("vm_state_before") == SHELVED
+
+
+def beginning(kind: str, source: View, stays: bool) -> str:
+    """The sequence of a move that begins; ``stays``: on its host."""
+    if stays:
+        return HERE_NAMES["resize"]
+    others = LIVE_NAMES if kind == names.LIVE else SHELVED_NAMES if source.get("vm_state") == SHELVED else {}
+    return others.get("resize", "resize")
 
 
 def deletion(source: View, destination: View) -> Optional[str]:

@@ -10,7 +10,9 @@ from typing import Any, Iterator, List, Mapping, Sequence
 from ..model import clone_hints, made_images
 from ..model.backups import TPM_STATE, VARIABLES
 
-WORDS = {"backup": "backup", "restore": "now has backup", "shelve": "backup", "unshelve": "now has backup"}
+WORDS = {
+    "backup": "backup", "delete_backup": "deletes backup", "restore": "now has backup", "shelve": "backup", "unshelve": "now has backup",
+}  # fmt: skip
 FILES = {VARIABLES: "UEFI variables", TPM_STATE: "the state of its TPM"}
 MIB = 1 << 20
 

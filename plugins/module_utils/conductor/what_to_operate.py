@@ -118,6 +118,8 @@ OWN = {
     "recover": _recover,
     "recover_record": _take_back,
     "remove_set_aside": _remove_set_aside,
+    "shelve": _back_up,
+    "unshelve": _back_up,
 }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
+from .backups import MOST_NAMED
 from .errors import shortened
 
 
@@ -15,9 +16,18 @@ def mount_backups(host: str, path: str) -> str:
     return "On %s, mount the storage for backups at %s and run the same again" % (host, path)
 
 
-def make_room_for_backups(to: str) -> str:
-    """The storage for backups is full. Older ones are removed only after a new one was made."""
-    return "Enlarge the storage of %s, or remove directories there of instances whose backups nobody needs" % to
+def make_room_for_backups(name: str, to: str, ids: Sequence[str]) -> str:
+    """The storage for backups is full. Older ones are removed only after a new one was made. ``ids``: those of the instance on which
+    its newest does not stand."""
+    others = "Enlarge the storage of %s, or remove directories there of instances whose backups nobody needs" % to
+    if not ids:
+        return others
+    return "%s. %s deletes those on which the newest of %s does not stand" % (others, delete_backups(name, ids), name)
+
+
+def delete_backups(name: str, ids: Sequence[str]) -> str:
+    """A backup is to be deleted on which others stand: it goes with all of them. The run has said where they are."""
+    return "berth.kvm.delete_backup --limit %s -e berth_backup=%s" % (name, ",".join(ids[:MOST_NAMED]))
 
 
 def name_another_place() -> str:
@@ -74,7 +84,7 @@ def correct_address(host: str) -> str:
 
 
 def back_up_again(name: str) -> str:
-    """What a run found of an instance is so no more."""
+    """What a run found of an instance is so no more, or a backup is damaged."""
     return "Run berth.kvm.backup --limit %s again" % name
 
 

@@ -18,8 +18,8 @@ from . import catalog_schema as schema
 from . import volumes
 from .errors import BerthError, InvalidInput, together
 from .messages import Document
-from .networks import check_remote_groups
 from .schema import Check
+from .security_groups import check_remote_groups
 from .unknown_names import FlavorNotFound, ImageNotFound, KeypairNotFound, VolumeNotDefined, did_you_mean
 
 Named = Dict[str, Document]  # things by their names

@@ -17,9 +17,10 @@ from .errors import InvalidInput
 from .guest_features import ImageProperties
 from .identity import OWN_UUIDS, UUID
 from .messages import Document
-from .networks import SECURITY_GROUP, Network, Nic
+from .networks import Network, Nic
 from .nics import guest_address
 from .schema import Check, Fields, Flag, ListOf, MapOf, Named, OneOf, Secret, Text, Whole, Word
+from .security_groups import SECURITY_GROUP
 
 PROJECT = Text(volumes.PROJECT, "a project name of a-z, A-Z, 0-9, '.', '_' and '-'", longest=64)
 HOST_NAME = Text(r"[^\s/:]+\Z", "an inventory host name without spaces, '/' and ':'")

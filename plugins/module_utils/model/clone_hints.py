@@ -16,9 +16,13 @@ def name_another(source: str) -> str:
     return "Pass another name: -e berth_name=%s -e berth_new_name=NAME" % source
 
 
-def move_afterwards(name: str) -> str:
+def move_afterwards(name: str, source: str) -> str:
     """A clone was to be made on another host than that of its disks."""
-    return "Leave that host out, and move the clone afterwards: berth.kvm.migrate --limit %s" % name
+    return (
+        "Leave that host out, and move the clone afterwards: berth.kvm.migrate --limit %s. Or make it there, off, and restore a backup of"
+        " %s into it: berth.kvm.create --limit %s -e berth_state=stopped, then berth.kvm.restore --limit %s -e berth_backup_of=%s"
+        " -e berth_restore_discards=%s" % (name, source, name, name, source, name)
+    )
 
 
 def choose_larger_flavor() -> str:

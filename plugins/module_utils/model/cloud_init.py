@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What cloud-init of a guest gets: user data, injected files, the password's hash, whether the root file system grows; and
-its network-config.
+"""What cloud-init of a guest gets: its host name, user data, injected files, the password's hash, whether the root file system
+grows; and its network-config.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from . import input_hints
 from .errors import BerthError, InvalidInput
 from .guest_settings import TRUE_WORDS
+from .identity import short_name
 from .messages import Document
 from .nics import Nic, by_version, dhcp_versions
 from .schema import Fields, ListOf, OneOf, Secret, Text
@@ -291,6 +292,22 @@ AUTO, MANUAL = "auto", "manual"
 
 class AutoDiskConfigDisabledByImage(BerthError):
     """berth_disk_config is auto, and the image's hw_auto_disk_config is disabled."""
+
+
+def seed_of(
+    name: str, values: Mapping[str, Any], user_data: Optional[str], image: Document, keys: Sequence[str]
+) -> Document:
+    """What goes only to the build, without the network: the guest's host name and the rest. ``cloud_config`` is one text: Ansible
+    would mask a part of it, such as root, wherever the host's output has that word."""
+    config = cloud_config(values, image, user_data)
+    return {
+        "hostname": short_name(name),
+        "fqdn": name if "." in name else None,
+        "ssh_keys": list(dict.fromkeys(keys)),
+        "user_data": user_data,
+        "metadata": values.get("berth_metadata", {}),
+        "cloud_config": json.dumps(config) if config else None,
+    }
 
 
 def cloud_config(values: Mapping[str, Any], image: Document, user_data: Optional[str]) -> Document:

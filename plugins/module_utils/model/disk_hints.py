@@ -210,6 +210,11 @@ def right_format(detected: str) -> str:
     )
 
 
+def reach_image() -> str:
+    """The host cannot download an image, or the server has no such file."""
+    return "Correct its url in berth_images, or let the hosts reach that server: they download it, by berth_host_image_proxy if set"
+
+
 def put_image() -> str:
     """The url of an image is a path at which the host has no file."""
     return "Put the file there on every host, or say upload: with a path on the controller in place of url:"

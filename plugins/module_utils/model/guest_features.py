@@ -14,7 +14,7 @@ from .errors import BerthError, InvalidInput, together
 from .guest_settings import GuestSettings
 from .image import CANONICAL, LEGACY_NAMES
 from .image_properties import ANY, FLAG, NEVER, PLACEMENT, PROPERTIES, TRUTH, UNLESS_NO, YES, Built, Fate, Refused
-from .unknown_names import did_you_mean
+from .unknown_names import did_you_mean, meant, nearest
 
 Property = Union[str, List[str]]
 
@@ -55,7 +55,8 @@ def check_property(name: str, value: Any, field: str) -> Property:
             raise _refused(field, value, error.rule)
     if row and row.words:
         if text.lower() not in row.words:
-            raise _refused(field, value, "one of " + ", ".join(row.words), did_you_mean(text, row.words))
+            near = nearest(text, row.words)
+            raise _refused(field, value, "one of " + ", ".join(row.words), meant(near) if near else None)
         return text.lower()
     if kind == "whole" and not re.match(r"[0-9]{1,9}\Z", text):
         raise _refused(field, value, "a whole number, not negative")

@@ -298,6 +298,11 @@ def server_refuses() -> str:
     )
 
 
+def give_vault_password() -> str:
+    """A variable is encrypted, and the run has no password, or another one."""
+    return "Give the password of the vault: --ask-vault-pass, or --vault-password-file FILE"
+
+
 def image_directory() -> str:
     """An image's path is not below a directory that the host allows for images."""
     return (

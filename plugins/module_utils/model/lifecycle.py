@@ -57,6 +57,16 @@ def _after(*states: Optional[State]) -> FrozenSet[Optional[State]]:
 
 GONE = None
 _ERASED = (None, "deleting", "cancelled")
+_AFTER_BEGIN = _after(
+    (OWN, RESIZING),
+    (OWN, FROZEN),
+    (OUT, KEEP),
+    (OWN, RESIZED),
+    (OWN, REVERTING),
+    (OWN, RESTORING),
+    (OWN, ERASING),
+    GONE,
+)
 
 STAGES: Dict[State, Stage] = {
     (CLAIM, CLAIMED): Stage(
@@ -82,31 +92,13 @@ STAGES: Dict[State, Stage] = {
     ),
     (OWN, RESIZING): Stage(
         "a move has begun; the guest is unchanged, or gets CPUs and memory while it runs",
-        _after(
-            (OWN, RESIZING),
-            (OWN, FROZEN),
-            (OUT, KEEP),
-            (OWN, RESIZED),
-            (OWN, REVERTING),
-            (OWN, RESTORING),
-            (OWN, ERASING),
-            GONE,
-        ),
+        _AFTER_BEGIN,
         cold=(None, "resize_prep", "pre-migrating"),
         live=(None, "migrating", "preparing"),
     ),
     (OWN, FROZEN): Stage(
         "the guest is stopped for the move",
-        _after(
-            (OWN, FROZEN),
-            (OWN, RESIZING),
-            (OUT, KEEP),
-            (OWN, RESIZED),
-            (OWN, REVERTING),
-            (OWN, RESTORING),
-            (OWN, ERASING),
-            GONE,
-        ),
+        _AFTER_BEGIN,
         cold=(None, "resize_migrating", "migrating"),
     ),
     (IN, INCOMING): Stage(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from . import adopted, data_disks, hints, input_hints, snapshots, vm_states, volumes
+from . import adopted, data_disks, hints, input_hints, shelves, snapshots, vm_states, volumes
 from .errors import InvalidInput
 from .guest_settings import GuestSettings
 from .lifecycle import ACTIVE, PAUSED
@@ -108,11 +108,11 @@ def check_begin(record: Record, kind: str, spec: Document, power: Optional[str])
 
 
 def check_same_disks(record: Record, planned: Document) -> None:
-    """Refuse a move that was planned before the instance got a data disk or a snapshot, or the guest of an adopted one anything: the
-    move would leave it behind."""
-    if any(of(record.spec) != of(planned) for of in (data_disks.of, volumes.of, snapshots.of, adopted.of)):
+    """Refuse a move that was planned before the instance got a data disk or a snapshot, or the guest of an adopted one anything, or
+    was shelved or unshelved: the move would leave it behind."""
+    if any(of(record.spec) != of(planned) for of in (data_disks.of, volumes.of, snapshots.of, adopted.of, shelves.of)):
         raise MigrationConflict(
-            "the data disks of %s, its volumes, its snapshots or its own definition were changed after this move was planned"
+            "the disks of %s, its volumes, its snapshots or its own definition were changed after this move was planned"
             % record.name,
             hint=hints.run_again(),
         )
@@ -120,9 +120,10 @@ def check_same_disks(record: Record, planned: Document) -> None:
 
 def check_tied_to_host(name: str, spec: Document, kind: str) -> None:
     """Refuse to move a TPM, whose state libvirt keeps outside of the instance's disks and removes with the definition,
-    and to live-migrate encrypted memory, whose pages cannot be read outside of the guest."""
+    and to live-migrate encrypted memory, whose pages cannot be read outside of the guest. The TPM of a shelved instance is in its
+    backup."""
     settings = GuestSettings.of(spec)
-    if settings.tpm_version():
+    if settings.tpm_version() and not shelves.of(spec):
         raise OperationNotSupportedForVTPM(name, kind)
     if kind == LIVE and settings.encrypts_memory():
         raise OperationNotSupportedForSEV(name, kind)

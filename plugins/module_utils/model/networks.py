@@ -1,20 +1,22 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The catalog's networks, their address pools and security groups, and an instance's NICs as its variables give them."""
+"""The catalog's networks with their address pools, and the NICs that an instance gets on them: bridge, MAC address, addresses."""
 
 from __future__ import annotations
 
 import functools
 import ipaddress
-import re
 import uuid
-from typing import Any, Callable, Collection, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Collection, Iterable, List, Mapping, Optional, Sequence, Tuple
 
+from . import nics
 from .errors import InvalidInput, together
 from .messages import Document
+from .nics import ip_version
 from .schema import Fields, Flag, ListOf, OneOf, Text, Whole, structure_as_text
-from .unknown_names import SecurityGroupNotFound
+from .security_groups import MAC, AllowedAddress, security
+from .unknown_names import NetworkNotFound, SecurityGroupNotFound
 
 # The address pool of a network: addresses for instances that name none.
 #
@@ -145,116 +147,6 @@ def _merged(spans: Iterable[Span]) -> List[Span]:
 def _without(span: Span, taken: Span) -> List[Span]:
     parts = [(span[0], min(span[1], taken[0] - 1)), (max(span[0], taken[1] + 1), span[1])]
     return [part for part in parts if part[0] <= part[1]]
-
-
-# Security groups: named rules of what may reach a guest and what it may reach; and the addresses a NIC may send from.
-MOST_RULES = 256
-MAC = Text(r"[0-9a-fA-F][02468aceACE](:[0-9a-fA-F]{2}){5}\Z", "a unicast MAC address such as 02:00:00:00:00:01")
-WITH_PORTS = ("tcp", "udp", "sctp")
-
-
-class Ports:
-    """One port or a range; as text first-last."""
-
-    rule = "a port from 1 to 65535, or first-last such as 8000-8100"
-
-    def check(self, value: Any, field: str) -> str:
-        text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-        found = re.match(r"([0-9]{1,5})(?:-([0-9]{1,5}))?\Z", text) if isinstance(text, str) else None
-        first, last = (int(found.group(1)), int(found.group(2) or found.group(1))) if found else (0, 0)
-        if not 1 <= first <= last <= 65535:
-            raise InvalidInput(field, value, self.rule)
-        return "%d-%d" % (first, last)
-
-
-class Block:
-    """An address or a network; as text with prefix length."""
-
-    rule = "an address or a network such as 192.0.2.0/24"
-
-    def check(self, value: Any, field: str) -> str:
-        try:
-            if not isinstance(value, str) or "%" in value:
-                raise ValueError
-            return str(ipaddress.ip_network(value))
-        except ValueError:
-            raise InvalidInput(field, value, self.rule)
-
-
-RULE = Fields(
-    {
-        "direction": OneOf("in", "out"),
-        "protocol": OneOf("tcp", "udp", "sctp", "icmp", "any"),
-        "ports": Ports(),
-        "remote": ListOf(Block(), single=True, longest=MOST_RULES),
-        "remote_group": Text(),
-    },
-    defaults={"direction": "in", "ports": None, "remote": [], "remote_group": None},
-)
-
-
-class Rule:
-    """A rule: what is allowed. Ports need a protocol that has ports; the other end is networks or a group, not both.
-
-    A rule has ``remote_group`` only if it names one; ``remote`` is then None, not the empty list that means anyone.
-    """
-
-    def check(self, value: Any, field: str) -> Document:
-        rule = RULE.check(value, field)
-        if rule["ports"] and rule["protocol"] not in WITH_PORTS:
-            raise InvalidInput(field + ".ports", rule["ports"], "only with protocol " + ", ".join(WITH_PORTS))
-        if rule["remote_group"] is None:
-            del rule["remote_group"]
-        elif rule["remote"]:
-            raise InvalidInput(field + ".remote_group", rule["remote_group"], "remote or remote_group, a rule for each")
-        else:
-            rule["remote"] = None
-        return rule
-
-
-SECURITY_GROUP = Fields({"rules": ListOf(Rule(), longest=MOST_RULES)}, defaults={"rules": []})
-
-
-def check_remote_groups(groups: Mapping[str, Any], field: str) -> None:
-    """Raise SecurityGroupNotFound for each rule that names a group which is not in ``groups``."""
-    together(
-        functools.partial(_check_remote_group, "%s.%s.rules[%d].remote_group" % (field, name, at), rule, groups)
-        for name, group in groups.items()
-        for at, rule in enumerate(group["rules"])
-    )
-
-
-def _check_remote_group(path: str, rule: Mapping[str, Any], groups: Mapping[str, Any]) -> None:
-    name = rule.get("remote_group")
-    if name is not None and name not in groups:
-        raise SecurityGroupNotFound.named(path, name, groups)
-
-
-_ALLOWED = Fields({"address": Block(), "mac": MAC}, defaults={"mac": None})
-
-
-class AllowedAddress:
-    """What a NIC may send from besides its own address: an address or a network, or {address, mac}."""
-
-    def check(self, value: Any, field: str) -> Document:
-        return _ALLOWED.check({"address": value} if isinstance(value, str) else value, field)
-
-
-def security(
-    groups: Iterable[Mapping[str, Any]], allowed: Iterable[Mapping[str, Any]], filtered: Optional[bool]
-) -> Optional[Document]:
-    """Return {groups, rules (None without a group), allowed} for the host to make a NIC's filter; None: no filter."""
-    if not filtered:
-        return None
-    groups = list(groups)
-    rules: List[Any] = []
-    for group in groups:
-        rules += [dict(rule) for rule in group["rules"] if rule not in rules]
-    return {
-        "groups": [group["name"] for group in groups],
-        "rules": rules if groups else None,
-        "allowed": [dict(address) for address in allowed],
-    }
 
 
 # The schemas of the catalog's networks and of an instance's NICs.
@@ -408,3 +300,123 @@ class Nic:
     def check(self, value: Any, field: str) -> Document:
         named = isinstance(value, str) and not structure_as_text(value)
         return NIC.check({"network": value} if named else value, field)
+
+
+# The NICs of a request, from the instance's variables and the catalog's networks: bridge, MAC address, the addresses that an
+# instance asks for, and security groups.
+Wanted = Mapping[str, Any]
+
+
+def make_nic(own_uuid: str, at: int, wanted: Wanted, catalog: Any, card: str, groups: Sequence[str] = ()) -> Document:
+    """Return a NIC with all that the host needs to make it. ``card`` is its model if the network names none, ``groups``
+    are its security groups if it names none. Its MAC address follows from the instance, so that it never changes.
+    """
+    field = "berth_networks[%d]" % at
+    network = check_network(at, wanted, catalog.networks)
+    document = {
+        "network": network["name"],
+        "address": None,
+        "mac": (wanted["mac"] or nics.own_mac(own_uuid, at)).lower(),
+        "model": network["model"] or card,
+        **{part: network[part] for part in ("type", "source", "virtualport", "mtu", "vlan", "nwfilter", "gateway")},
+        **_addresses(nics.asked(wanted["address"]), network, field + ".address"),
+        "nameservers": list(network["nameservers"]),
+        "security": _security(wanted, network, catalog, field, groups),
+    }
+    if document["security"] and _port_security(wanted, network):
+        document["port_security"] = True
+    document.update(_dhcp_and_route(wanted, network, field))
+    if network["type"] == "direct":
+        document.update(source=network["pci_alias"], model=None)
+    if network["pool"] is not None and not wanted["address"]:
+        document.update(prefixlen=ipaddress.ip_network(network["cidr"]).prefixlen, pool=ranges(network))
+    return document
+
+
+def _dhcp_and_route(wanted: Wanted, network: Wanted, field: str) -> Document:
+    """Return {dhcp, default_route}, as far as they are not what a NIC does by itself."""
+    said, static = wanted.get("default_route"), wanted["address"] or network["pool"] is not None
+    if said and static and not (network["gateway"] or network["gateway6"]):
+        raise InvalidInput(field + ".default_route", said, "a gateway in network %s" % network["name"])
+    version = ip_version(network["cidr"] or "")
+    dhcp = network["dhcp"] or ("ipv6" if version == 6 and not static else None)
+    return {**({"dhcp": dhcp} if dhcp else {}), **({} if said is None else {"default_route": said})}
+
+
+def check_network(at: int, wanted: Wanted, networks: Mapping[str, Any]) -> Document:
+    """Return the network of a NIC; NetworkNotFound if the catalog does not have it."""
+    if wanted["network"] not in networks:
+        raise NetworkNotFound.named("berth_networks[%d].network" % at, wanted["network"], networks)
+    return networks[wanted["network"]]
+
+
+def _port_security(wanted: Wanted, network: Wanted) -> Optional[bool]:
+    """Return the port security that NIC or network name; None leaves a NIC as its instance was created."""
+    return network["port_security"] if wanted["port_security"] is None else wanted["port_security"]
+
+
+def _security(wanted: Wanted, network: Wanted, catalog: Any, field: str, groups: Sequence[str]) -> Optional[Document]:
+    """Return what its packet filter is made from, or None: without port security a NIC may send and get anything."""
+    asked = _port_security(wanted, network)
+    filtered = is_filtered(network) if asked is None else asked
+    if not is_filtered(network):
+        _check_unfiltered(wanted, field, groups)
+    for part in ("security_groups", "allowed_addresses"):
+        if wanted[part] and not filtered:
+            raise InvalidInput("%s.%s" % (field, part), wanted[part], "only on a NIC with port_security")
+    own: Optional[Sequence[str]] = wanted["security_groups"]
+    names, path = (groups, "berth_security_groups") if own is None else (own, field + ".security_groups")
+    known = catalog.security_groups
+    together(functools.partial(_check_known, path, name, known) for name in names)
+    found = [known[name] for name in dict.fromkeys(names)]
+    return security(found, wanted["allowed_addresses"] or (), filtered)
+
+
+def _check_unfiltered(wanted: Wanted, field: str, groups: Sequence[str]) -> None:
+    """Refuse groups on a NIC whose packets libvirt does not see: they would not protect it."""
+    if wanted["port_security"]:
+        raise InvalidInput(field + ".port_security", True, UNFILTERED)
+    if groups and wanted["security_groups"] is None and wanted["port_security"] is None:
+        rule = "%s. Give this NIC security_groups: [] where it needs none" % UNFILTERED
+        raise InvalidInput(field + ".security_groups", groups, rule)
+
+
+def _check_known(path: str, name: str, known: Mapping[str, Any]) -> None:
+    if name not in known:
+        raise SecurityGroupNotFound.named(path, name, known)
+
+
+def _addresses(texts: List[str], network: Wanted, field: str) -> Document:
+    """Return {address, gateway, address6, gateway6}, the latter two only of an IPv6 address beside an IPv4 one."""
+    versions = [ip_version(text) for text in texts]
+    if len(set(versions)) < len(versions):
+        raise InvalidInput(field, list(texts), "at most one IPv4 and one IPv6 address")
+    found: Document = {}
+    for version, text in sorted(zip(versions, texts)):
+        beside = "6" if version == 6 and network["cidr6"] else ""
+        cidr, gateway = network["cidr" + beside], network["gateway" + beside]
+        end = "6" if found else ""
+        found["address" + end] = _address(text, network["name"], cidr, gateway, field)
+        found["gateway" + end] = gateway if cidr and ip_version(cidr) == version else None
+    return found
+
+
+def _address(text: str, name: str, cidr: Any, gateway: Optional[str], field: str) -> str:
+    """Return address/prefix, with the prefix of the network ``name`` if none is given."""
+    try:
+        address = ipaddress.ip_interface(text)
+    except ValueError:
+        raise InvalidInput(field, text, "an IP address such as 192.0.2.10 or 192.0.2.10/24")
+    if cidr:
+        cidr = ipaddress.ip_network(cidr)
+        if address.ip not in cidr:
+            raise InvalidInput(field, text, "an address in %s, a cidr of network %s" % (cidr, name))
+        if address.ip in unusable(cidr) or str(address.ip) == gateway:
+            rule = "an address that a machine can have, other than the gateway of network %s" % name
+            raise InvalidInput(field, text, rule)
+        return text if "/" in text else "%s/%d" % (address.ip, cidr.prefixlen)
+    if "/" not in text:
+        raise InvalidInput(
+            field, text, "an address with prefix length, as network %s has no cidr of its version" % name
+        )
+    return text

@@ -10,15 +10,34 @@ from .shape import choice, flag, list_of, map_of, object_of, or_null, text, uuid
 
 META, INSTANCES = "/berth/meta", "/berth/inst/"
 SCHEMA = 1
-CREATE, MOVE = "create", "move"  # what a run has begun
+CREATE, MOVE, CHANGE = "create", "move", "change"  # what a run has begun
 COUNT = whole(0, 1 << 40)
 
-# before: while the hosts change over, the incarnation that they come from, or an empty text if they had no registry
+# before: while the hosts change over, the incarnation that they come from, or an empty text if they had no registry;
+# cluster: the engine's own name for itself, see Transacted
 REGISTRY = object_of(
-    {"schema": whole(SCHEMA, SCHEMA), "incarnation": text(64), "kind": text(32), "open": flag, "before": text(64)},
-    optional=("before",),
+    {
+        "schema": whole(SCHEMA, SCHEMA),
+        "incarnation": text(64),
+        "kind": text(32),
+        "open": flag,
+        "before": text(64),
+        "cluster": text(64),
+    },
+    optional=("before", "cluster"),
 )
-_PENDING = object_of({"run": text(), "kind": choice(CREATE, MOVE), "host": uuid, "op": text(), "claimed": flag})
+_PENDING = object_of(
+    # sizes: of a change, the GiB with which volumes count that its host is to make, or to have grow
+    {
+        "run": text(),
+        "kind": choice(CREATE, MOVE, CHANGE),
+        "host": uuid,
+        "op": text(),
+        "claimed": flag,
+        "sizes": map_of(uuid, COUNT, 100),
+    },
+    optional=("sizes",),
+)
 INSTANCE = object_of(
     {
         "name": text(),

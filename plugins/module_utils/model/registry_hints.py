@@ -36,6 +36,11 @@ def audit_registry() -> str:
     )
 
 
+def free_name() -> str:
+    """In the registry another instance has the name."""
+    return "Choose another name. If that instance is gone, or has another name by now, berth.kvm.audit frees this one; then run again"
+
+
 def run_again_later() -> str:
     """No majority of the registry's members answers, or an answer was lost."""
     return (

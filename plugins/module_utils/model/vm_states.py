@@ -92,6 +92,7 @@ CHANGES: Dict[str, Change] = {
     "update_disks": Change((ACTIVE, PAUSED, STOPPED)),
     "backup": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
     "backups": Change(ALL),
+    "delete_backup": Change(tuple(state for state in ALL if state != SHELVED)),
     "clone": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
     "image_from_instance": Change((ACTIVE, PAUSED, SUSPENDED, STOPPED)),
     "restore": Change((STOPPED, ERROR), STOPPED, "restoring"),
@@ -106,7 +107,7 @@ CHANGES: Dict[str, Change] = {
     "snapshots": Change(ALL),
     "rename": Change((ACTIVE, PAUSED, STOPPED, RESCUED)),
     "resize": Change((ACTIVE, STOPPED)),
-    "migration": Change((ACTIVE, STOPPED)),
+    "migration": Change((ACTIVE, STOPPED, SHELVED)),
     "live-migration": Change((ACTIVE, PAUSED)),
     "adopt": Change(ALL),
     "leave": Change(ALL),
@@ -143,7 +144,7 @@ def power_state(berth_state: Any, locked: Any) -> Optional[str]:
 
 def before(vm_state: str) -> str:
     """The state in which a move has found the instance, by what its source says."""
-    return vm_state if vm_state in CHANGES["live-migration"].legal else STOPPED
+    return vm_state if vm_state in (*CHANGES["live-migration"].legal, SHELVED) else STOPPED
 
 
 def is_meant_paused(record: Any) -> bool:

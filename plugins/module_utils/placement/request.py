@@ -9,155 +9,39 @@ Errors name the variable; those for unknown names say what was probably meant.
 from __future__ import annotations
 
 import functools
-import ipaddress
-import json
 import uuid
+from typing import Any, Iterator, Mapping, Optional
+from xml.etree import ElementTree
 
 from ..model import (
     adopted,
-    adopted_resize,
     data_disks,
     image_properties,
     input_hints,
-    nics,
+    operation_hints,
     request_digest,
-    rescue_hints,
     rescues,
     volumes,
 )
 from ..model import catalog_schema as schema
 from ..model.catalog import check_image_fits, check_image_fits_volume, defined_volume, uploaded
-from ..model.cloud_init import IGNITION, cloud_config, decode_user_data, kind, network_config
-from ..model.errors import InvalidInput, together
+from ..model.cloud_init import IGNITION, decode_user_data, kind, network_config, seed_of
+from ..model.errors import InvalidInput, joined, together
 from ..model.guest_features import check_guest
 from ..model.guest_settings import PROPERTIES, GuestSettings, with_boot_files
-from ..model.identity import ADOPTED, DEFAULT_PROJECT, check_name, group_uuid, instance_uuid, short_name, uuid_of
+from ..model.identity import ADOPTED, DEFAULT_PROJECT, check_name, group_uuid, instance_uuid, uuid_of
+from ..model.messages import Document
 from ..model.migration import check_same_firmware
-from ..model.networks import UNFILTERED, is_filtered, ranges, security, unusable
-from ..model.nics import ip_version, is_of_nic
+from ..model.networks import check_network, make_nic
+from ..model.nics import is_of_nic
 from ..model.request_spec import SCHEMA, RequestSpec
-from ..model.unknown_names import AvailabilityZoneNotFound, NetworkNotFound, SecurityGroupNotFound, ServerGroupNotFound
+from ..model.unknown_names import AvailabilityZoneNotFound, ServerGroupNotFound
 from . import features, numa, pci
 
-# The NICs of a request, from the instance's variables and the catalog's networks: MAC addresses, the addresses that an
-# instance asks for, and security groups.
-
-
-def make_nic(own_uuid, at, wanted, catalog, card, groups=()):
-    """Return a NIC with all that the host needs to make it. ``card`` is its model if the network names none, ``groups``
-    are its security groups if it names none. Its MAC address follows from the instance, so that it never changes.
-    """
-    field = "berth_networks[%d]" % at
-    network = check_network(at, wanted, catalog.networks)
-    document = {
-        "network": network["name"],
-        "address": None,
-        "mac": (wanted["mac"] or nics.own_mac(own_uuid, at)).lower(),
-        "model": network["model"] or card,
-        **{part: network[part] for part in ("type", "source", "virtualport", "mtu", "vlan", "nwfilter", "gateway")},
-        **_addresses(nics.asked(wanted["address"]), network, field + ".address"),
-        "nameservers": list(network["nameservers"]),
-        "security": _security(wanted, network, catalog, field, groups),
-    }
-    if document["security"] and _asked(wanted, network):
-        document["port_security"] = True
-    document.update(_dhcp_and_route(wanted, network, field))
-    if network["type"] == "direct":
-        document.update(source=network["pci_alias"], model=None)
-    if network["pool"] is not None and not wanted["address"]:
-        document.update(prefixlen=ipaddress.ip_network(network["cidr"]).prefixlen, pool=ranges(network))
-    return document
-
-
-def _dhcp_and_route(wanted, network, field):
-    """Return {dhcp, default_route}, as far as they are not what a NIC does by itself."""
-    said, static = wanted.get("default_route"), wanted["address"] or network["pool"] is not None
-    if said and static and not (network["gateway"] or network["gateway6"]):
-        raise InvalidInput(field + ".default_route", said, "a gateway in network %s" % network["name"])
-    version = ip_version(network["cidr"] or "")
-    dhcp = network["dhcp"] or ("ipv6" if version == 6 and not static else None)
-    return {**({"dhcp": dhcp} if dhcp else {}), **({} if said is None else {"default_route": said})}
-
-
-def check_network(at, wanted, networks):
-    """Return the network of a NIC; NetworkNotFound if the catalog does not have it."""
-    if wanted["network"] not in networks:
-        raise NetworkNotFound.named("berth_networks[%d].network" % at, wanted["network"], networks)
-    return networks[wanted["network"]]
-
-
-def _asked(wanted, network):
-    """Return the port security that NIC or network name; None leaves a NIC as its instance was created."""
-    return network["port_security"] if wanted["port_security"] is None else wanted["port_security"]
-
-
-def _security(wanted, network, catalog, field, groups):
-    """Return what its packet filter is made from, or None: without port security a NIC may send and get anything."""
-    asked = _asked(wanted, network)
-    filtered = is_filtered(network) if asked is None else asked
-    if not is_filtered(network):
-        _check_unfiltered(wanted, field, groups)
-    for part in ("security_groups", "allowed_addresses"):
-        if wanted[part] and not filtered:
-            raise InvalidInput("%s.%s" % (field, part), wanted[part], "only on a NIC with port_security")
-    own, names = field + ".security_groups", wanted["security_groups"]
-    names, path = (groups, "berth_security_groups") if names is None else (names, own)
-    known = catalog.security_groups
-    together(functools.partial(_known, path, name, known) for name in names)
-    found = [known[name] for name in dict.fromkeys(names)]
-    return security(found, wanted["allowed_addresses"] or (), filtered)
-
-
-def _check_unfiltered(wanted, field, groups):
-    """Refuse groups on a NIC whose packets libvirt does not see: they would not protect it."""
-    if wanted["port_security"]:
-        raise InvalidInput(field + ".port_security", True, UNFILTERED)
-    if groups and wanted["security_groups"] is None and wanted["port_security"] is None:
-        rule = "%s. Give this NIC security_groups: [] where it needs none" % UNFILTERED
-        raise InvalidInput(field + ".security_groups", groups, rule)
-
-
-def _known(path, name, known):
-    if name not in known:
-        raise SecurityGroupNotFound.named(path, name, known)
-
-
-def _addresses(texts, network, field):
-    """Return {address, gateway, address6, gateway6}, the latter two only of an IPv6 address beside an IPv4 one."""
-    versions = [ip_version(text) for text in texts]
-    if len(set(versions)) < len(versions):
-        raise InvalidInput(field, list(texts), "at most one IPv4 and one IPv6 address")
-    found = {}
-    for version, text in sorted(zip(versions, texts)):
-        beside = "6" if version == 6 and network["cidr6"] else ""
-        cidr, gateway = network["cidr" + beside], network["gateway" + beside]
-        end = "6" if found else ""
-        found["address" + end] = _address(text, network["name"], cidr, gateway, field)
-        found["gateway" + end] = gateway if cidr and ip_version(cidr) == version else None
-    return found
-
-
-def _address(text, name, cidr, gateway, field):
-    """Return address/prefix, with the prefix of the network ``name`` if none is given."""
-    try:
-        address = ipaddress.ip_interface(text)
-    except ValueError:
-        raise InvalidInput(field, text, "an IP address such as 192.0.2.10 or 192.0.2.10/24")
-    if cidr:
-        cidr = ipaddress.ip_network(cidr)
-        if address.ip not in cidr:
-            raise InvalidInput(field, text, "an address in %s, a cidr of network %s" % (cidr, name))
-        if address.ip in unusable(cidr) or str(address.ip) == gateway:
-            rule = "an address that a machine can have, other than the gateway of network %s" % name
-            raise InvalidInput(field, text, rule)
-        return text if "/" in text else "%s/%d" % (address.ip, cidr.prefixlen)
-    if "/" not in text:
-        raise InvalidInput(
-            field, text, "an address with prefix length, as network %s has no cidr of its version" % name
-        )
-    return text
-
-
+# Extra specs that are built into a guest, or give it something of its host.
+BUILT = ("hw:", "quota:", "pci_passthrough:", "resources", "accel:", "os:", "berth:root_disk", "berth:max_")
+OF_CPUS = ("cpu/numa", "vcpus")
+OF_MEMORY = ("cpu/numa", "maxMemory", "devices/memory", "memtune")
 DEFAULT_POOL = "berth"
 # Of an instance that was adopted: no host makes it anew, so nothing is built from that.
 NO_IMAGE = {
@@ -185,7 +69,8 @@ def build_request(hostvars, catalog):
     check_image_fits(dict(flavor, root_gb=0) if boots else flavor, image)
     check_guest(flavor, image)
     own_uuid = uuid_of(name, values)
-    seed = _seed(name, values, decode_user_data(hostvars.get("berth_user_data")), image, catalog)
+    keys = [*catalog.public_keys(values.get("berth_key_names", [])), *values.get("berth_ssh_keys", [])]
+    seed = seed_of(name, values, decode_user_data(hostvars.get("berth_user_data")), image, keys)
     nics = _nics(own_uuid, values, catalog, settings.get("vif_model", "virtio"))
     spec = {
         "schema": SCHEMA,
@@ -216,7 +101,7 @@ def build_request(hostvars, catalog):
 def rescue_image(name, project, catalog):
     """Return what a host needs of the image that an instance is rescued with."""
     if not name:
-        raise InvalidInput(rescues.FIELD, name, "the name of an image", hint=rescue_hints.name_rescue_image())
+        raise InvalidInput(rescues.FIELD, name, "the name of an image", hint=operation_hints.name_rescue_image())
     image = catalog.image(name, project, rescues.FIELD)
     properties = image["properties"]
     if image["kernel"] or properties.get(PROPERTIES["kernel"]):
@@ -283,21 +168,6 @@ def _disks(values, catalog, bus, project):
     return {"disks": disks, **own}
 
 
-def _seed(name, values, user_data, image, catalog):
-    """Return what goes only to the build, without the network. ``cloud_config`` is one text: Ansible would mask a part
-    of it, such as root, wherever the host's output has that word."""
-    config = cloud_config(values, image, user_data)
-    keys = [*catalog.public_keys(values.get("berth_key_names", [])), *values.get("berth_ssh_keys", [])]
-    return {
-        "hostname": short_name(name),
-        "fqdn": name if "." in name else None,
-        "ssh_keys": list(dict.fromkeys(keys)),
-        "user_data": user_data,
-        "metadata": values.get("berth_metadata", {}),
-        "cloud_config": json.dumps(config) if config else None,
-    }
-
-
 def _choice_of_host(values, project, catalog):
     """Return the parts that only placement uses."""
     zone, forced_host, forced_node = _zone(values.get("berth_availability_zone", ""))
@@ -321,7 +191,7 @@ def resize_request(spec, hostvars, catalog, allow_disabled=False):
     """
     values = _checked(hostvars, ("berth_flavor",), ("berth_flavor",), spec["name"])
     flavor = catalog.flavor(values["berth_flavor"], spec["project_id"], allow_disabled=allow_disabled)
-    adopted_resize.check(spec, flavor)
+    check_adopted(spec, flavor)
     check_image_fits(dict(flavor, root_gb=0) if volumes.boot(spec) else flavor, spec["image"])
     resized = dict(spec, flavor=flavor_snapshot(flavor))
     if resized["flavor"] != spec["flavor"] and not allow_disabled:  # a move under way continues as it was begun
@@ -432,3 +302,48 @@ def _instance(name, project):
         return str(uuid.UUID(name))
     except ValueError:
         return instance_uuid(project, check_name(name, "berth_hints"))
+
+
+def check_adopted(spec: Mapping[str, Any], flavor: Document) -> None:
+    """Raise InvalidInput, with all that is wrong, if an adopted instance cannot get this flavor."""
+    found = adopted.of(spec)
+    if not found or "definition" not in found:
+        return
+    field, faults = "berth_flavor (%s)" % flavor["name"], _faults_of_adopted(spec, flavor, adopted.root_of(found))
+    errors = [InvalidInput(field, value, rule) for value, rule in faults]
+    if errors:
+        raise joined(errors)
+
+
+def _faults_of_adopted(
+    spec: Mapping[str, Any], flavor: Document, root: ElementTree.Element
+) -> "Iterator[tuple[Any, str]]":
+    old = spec["flavor"]
+    for part in ("ephemeral_gb", "swap"):
+        if flavor.get(part):
+            yield flavor[part], "no %s: an adopted guest has only the disks that it was found with" % part
+    before = old.get("extra_specs") or {}
+    for name, value in (flavor.get("extra_specs") or {}).items():
+        if name.startswith(BUILT) and before.get(name) != value:
+            yield name, "no extra spec that is built into a guest: an adopted one keeps its own definition"
+    if flavor["vcpus"] != old["vcpus"]:
+        yield from ((flavor["vcpus"], "%d vCPUs: %s" % (old["vcpus"], why)) for why in _tied(root, OF_CPUS))
+        cpus = _of_topology(root)
+        if cpus not in (None, flavor["vcpus"]):
+            yield flavor["vcpus"], "%d vCPUs, which its definition spreads over sockets and cores (cpu/topology)" % cpus
+    if flavor["memory_mb"] != old["memory_mb"]:
+        yield from ((flavor["memory_mb"], "%d MiB: %s" % (old["memory_mb"], why)) for why in _tied(root, OF_MEMORY))
+
+
+def _tied(root: ElementTree.Element, parts: "tuple[str, ...]") -> Iterator[str]:
+    return ("its definition says the same in %s" % part for part in parts if root.find(part) is not None)
+
+
+def _of_topology(root: ElementTree.Element) -> Optional[int]:
+    topology, count = root.find("cpu/topology"), 1
+    if topology is None:
+        return None
+    for part in ("sockets", "dies", "clusters", "cores", "threads"):
+        number = topology.get(part, "1")
+        count *= int(number) if number.isdigit() else 0
+    return count

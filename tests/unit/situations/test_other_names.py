@@ -13,7 +13,10 @@ import pytest
 RENAMED = {
     "keep_one": "keep_one_copy", "recover": "start_after_outage", "recover_record": "restore_record", "take_over": "evacuate",
 }  # fmt: skip
-ALSO = {"list": "show", "hosts": "host_facts"}
+ALSO = {
+    "list": "show", "hosts": "host_facts", "info": "show", "status": "show", "restart": "reboot", "shutdown": "stop",
+    "confirm": "confirm_resize", "move": "migrate", "undrain": "return",
+}  # fmt: skip
 PLAYBOOKS = fake_fleet.ROOT / "playbooks"
 
 

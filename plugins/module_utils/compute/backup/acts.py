@@ -9,10 +9,11 @@ from typing import Any, Dict, List, Optional
 
 from ...model.backups import Backup
 from ..guest import power
-from . import away, make, place, restore, to_image, told
+from . import away, keep, make, place, restore, to_image, told
 
-AWAY = ("planned", "sent", "noted", "fits", "fetched")
-STATES = ("made", "listed", "restored", "image_made", *AWAY)
+AWAY = ("planned", "sent", "noted", "fits", "fetched", "let_go")
+STATES = ("made", "listed", "restored", "image_made", "deleted", *AWAY)
+DELETE = "delete_backup"
 
 
 def outcome_of(instance: Any, params: Dict[str, Any], dry: bool) -> Dict[str, Any]:
@@ -22,6 +23,8 @@ def outcome_of(instance: Any, params: Dict[str, Any], dry: bool) -> Dict[str, An
         return {"changed": False, "instance": {**power.summary_after(instance), "backups": found}}
     if params["state"] == "image_made":
         return _image(instance, to_image.Wish(params["image"], params["to"]), dry)
+    if params["state"] == "deleted":
+        return _deleted(instance, params, dry)
     if params["state"] in AWAY:
         return _away(instance, params, dry)
     if params["state"] == "made":
@@ -48,6 +51,9 @@ def _away(instance: Any, params: Dict[str, Any], dry: bool) -> Dict[str, Any]:
     elif state == "fits":
         with power.unlocked(instance, True):
             away.fits(instance, wish, params["discards"])
+    elif state == "let_go":
+        with power.unlocked(instance, True):
+            instance.at_rest(DELETE)
     elif not dry and state == "fetched":
         with power.unlocked(instance, dry):
             made = away.restored(instance, wish, params["discards"])
@@ -55,7 +61,19 @@ def _away(instance: Any, params: Dict[str, Any], dry: bool) -> Dict[str, Any]:
         {"sent": away.sent, "noted": away.noted}[state](instance, wish)
     if made:
         shown = {"backups": [told.one(made)]}
-    return {"changed": state not in ("planned", "fits"), "instance": {**power.summary_after(instance), **shown}}
+    return {
+        "changed": state not in ("planned", "fits", "let_go"),
+        "instance": {**power.summary_after(instance), **shown},
+    }
+
+
+def _deleted(instance: Any, params: Dict[str, Any], dry: bool) -> Dict[str, Any]:
+    with power.unlocked(instance, dry):
+        record = instance.at_rest(DELETE)
+        to = place.check(instance.host.connection.getHostname(), params["to"], instance.host.pool_of(record))
+        found = keep.deleted(place.Place(to, record.uuid), (params["backup"] or "").split(","), record.name, dry)
+    diff = {"before": "".join("backup %s\n" % one["id"] for one in found), "after": ""}
+    return {"changed": bool(found), "instance": {**power.summary_after(instance), "backups": found}, "diff": diff}
 
 
 def _image(instance: Any, wish: to_image.Wish, dry: bool) -> Dict[str, Any]:

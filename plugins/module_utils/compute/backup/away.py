@@ -27,11 +27,13 @@ from .port import Port
 
 class Wish(NamedTuple):
     """``to``: the backup host and its directory, in words; ``newest``: the newest backup there, as told.fitting tells it, on
-    which the next one stands unless it is ``full``; ``parts``: as planned; ``backup``: its id."""
+    which the next one stands unless it is ``full``; ``spare``: the ids of those there that may go; ``parts``: as planned; ``backup``:
+    its id."""
 
     to: str
     newest: Optional[Mapping[str, Any]] = None
     full: bool = False
+    spare: Sequence[str] = ()
     backup: Optional[str] = None
     parts: Sequence[Mapping[str, Any]] = ()
     targets: Sequence[Mapping[str, Any]] = ()
@@ -73,7 +75,7 @@ def sent(instance: Any, wish: Wish) -> None:
                 left_backup.forget(found)
         except make.failures() as error:
             make.end_copy(instance.host, record)
-            failure = make.failed(instance, record, wish.to, error)
+            failure = make.failed(instance, record, wish.to, error, wish.spare)
             instance.swap(journal.faulted(record, failure))
             raise failure
         instance.observe("backup sent")

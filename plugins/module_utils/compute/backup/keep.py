@@ -2,22 +2,29 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How a backup comes to be in its directory, wherever that is: its id, the files for what changed, what is read back of
-them, its description and its name, and which older ones go."""
+them, its description and its name, and which older ones go, by a retention or a person's word."""
 
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import os
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
-from ...model import backup_retention, backups
+from ...model import backup_hints, backups
 from ...model.backups import INCREMENT, Backup, Disk
+from ...model.errors import BerthError
 from ...model.move_errors import TransferFailed
 from .. import durable, paths
 from ..run import run
-from . import place
+from . import place, told
 from .place import Place
+
+
+class BackupNeeded(BerthError):
+    """Other backups stand on this one, and could not be restored without it. Nothing was deleted."""
+
 
 UNREAD = 1, "0" * 64  # size and digest of a file until it is read back
 
@@ -72,9 +79,35 @@ def publish(where: Place, made: Backup, observe: Callable[[str], None]) -> None:
     observe("backup named")
 
 
+def deleted(where: Place, ids: Sequence[str], name: str, dry: bool) -> List[Any]:
+    """Delete those of ``ids`` that are there, also if they do not describe themselves. Return how they were told. ``name``: of the
+    instance."""
+    for each in ids:
+        backups.ID.check(each, "berth_backup")
+    there = where.read()
+    going = [each for each in sorted(ids, reverse=True) if each in there]
+    stand = backups.needed(list(where.known().values()), going)
+    if stand:
+        with_all = sorted({*going, *itertools.chain(*stand.values())}, reverse=True)
+        raise BackupNeeded(
+            "of %s in %s, %s" % (name, where.to, "; ".join("on %s stands %s" % (each, ", ".join(stand[each])) for each in sorted(stand))),
+            hint=backup_hints.delete_backups(name, with_all),
+        )  # fmt: skip
+    shown = [one for one in told.all_of(where, False) if one["id"] in going]
+    for each in [] if dry else going:
+        where.remove(each)
+    return shown
+
+
+def spare(where: Place) -> List[str]:
+    """The ids of those on which the newest does not stand, so many as a hint may name."""
+    known = list(where.known().values())
+    return backups.removable(known, 1, None, "")[: backups.MOST_NAMED] if known else []
+
+
 def remove_old(where: Place, keep: Optional[int], keep_days: Optional[int], made: Backup) -> None:
     known: Dict[str, Backup] = where.known()
-    for backup_id in backup_retention.removable(list(known.values()), keep, keep_days, made.id):
+    for backup_id in backups.removable(list(known.values()), keep, keep_days, made.id):
         where.remove(backup_id)
 
 

@@ -41,7 +41,7 @@ class BackupFailed(BerthError):
 
 class Wish(NamedTuple):
     """``to``: the directory; ``full``: copy whole disks; ``chain``: the most backups that stand on each other; ``keep`` and
-    ``keep_days``: see backup_retention.removable."""
+    ``keep_days``: see backups.removable."""
 
     to: str
     full: bool = False
@@ -82,7 +82,7 @@ def back_up(instance: Any, wish: Wish) -> Backup:
             made = _made(instance, record, wish, where, found)
         except failures() as error:
             end_copy(instance.host, record)
-            failure = failed(instance, record, wish.to, error)
+            failure = failed(instance, record, wish.to, error, keep.spare(where))
             with contextlib.suppress(*failures()):
                 where.remove_partial()
             instance.swap(journal.faulted(record, failure))
@@ -242,12 +242,13 @@ def failures() -> Any:
     return BerthError, OSError, require_libvirt().libvirtError
 
 
-def failed(instance: Any, record: Any, to: str, error: Any) -> BerthError:
+def failed(instance: Any, record: Any, to: str, error: Any, spare: Sequence[str]) -> BerthError:
+    """``spare``: the ids of the backups that may go."""
     name = instance.host.connection.getHostname()
     words = error.message if isinstance(error, BerthError) else str(error)
     hint = error.hint if isinstance(error, BerthError) else None
     if following.FULL in words:  # of a copy, whose other end is no pool
-        hint = backup_hints.make_room_for_backups(to)
+        hint = backup_hints.make_room_for_backups(record.name, to, spare)
     return BackupFailed(
         "the backup of %s on %s to %s failed: %s" % (record.name, name, to, words),
         hint=hint,

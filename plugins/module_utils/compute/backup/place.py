@@ -13,7 +13,7 @@ import stat
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 from ...model import backup_hints, backups
-from ...model.backups import INCREMENT, Backup
+from ...model.backups import INCREMENT, Backup, BackupDamaged
 from ...model.errors import BerthError, InvalidInput
 from ...model.identity import is_uuid
 from ...model.safe_text import clean
@@ -34,10 +34,6 @@ class BackupPlaceUnfit(BerthError):
 
 class BackupNotFound(BerthError):
     """There is no such backup of the instance in that directory, or no whole one. Nothing was changed."""
-
-
-class BackupDamaged(BerthError):
-    """A file of the backup, or of one that it stands on, is missing or is not as it was written. Nothing was changed."""
 
 
 def check(host_name: str, to: Any, pool: Optional[str]) -> str:

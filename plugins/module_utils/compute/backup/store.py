@@ -34,7 +34,7 @@ TOOLS = "qemu-img", "qemu-nbd"
 READ_ONLY = ("--read-only",)
 
 
-STATES = ("listed", "looked", "opened", "kept", "found", "served", "closed")
+STATES = ("listed", "looked", "opened", "kept", "found", "served", "closed", "deleted")
 OPENING = ("opened", "served")
 READING = ("listed", "looked", "found")
 
@@ -60,6 +60,9 @@ def outcome_of(params: Dict[str, Any], dry: bool) -> Dict[str, Any]:
     state, name = params["state"], socket.gethostname()
     to = place.check(name, params["to"], None)
     where = place.of_instance(to, params["of"] or params["uuid"], params["project_id"])
+    if state == "deleted":
+        found = keep.deleted(where, (params["backup"] or "").split(","), params["name"], dry)
+        return {"changed": bool(found), "backups": found}
     changes = state not in READING
     done: Dict[str, Any] = {} if changes and dry else _done(Store(name, params["uuid"], where), state, params)
     return {"changed": changes, **done}
@@ -100,11 +103,13 @@ class Store(NamedTuple):
         return channel(self.uuid)
 
     def looked(self, full: bool, chain: int) -> Dict[str, Any]:
-        """Return the newest backup that is whole, and whether the next one has whole disks."""
+        """Return the newest backup that is whole, whether the next one has whole disks, and which may go if there is no room."""
         newest = next(self.where.whole(), None)
+        spare = keep.spare(self.where)
         if newest is None:
-            return {"newest": None, "full": True}
-        return {"newest": told.fitting(newest), "full": full or keep.is_full_due(self.where, newest, chain)}
+            return {"newest": None, "full": True, "spare": spare}
+        due = full or keep.is_full_due(self.where, newest, chain)
+        return {"newest": told.fitting(newest), "full": due, "spare": spare}
 
     def opened(self, parts: Sequence[Dict[str, Any]], newest: Optional[str], key: str, at: Optional[str]) -> Any:
         """Make the directory of a new backup with an empty file for each disk, each behind a port. Return (id, targets)."""

@@ -65,13 +65,14 @@ def open_source(url: str, settings: HostSettings) -> BinaryIO:
     except urllib.error.HTTPError as error:
         kind = ImageUrlDead if 400 <= error.code < 500 and error.code not in _FOR_NOW else ImageUnavailable
         said = "%s: the server says %d" if error.code // 100 != 3 else "%s: redirection %d leads nowhere"
-        hint = input_hints.server_refuses() if error.code in (401, 403) else None
+        hint = input_hints.server_refuses() if error.code in (401, 403) else disk_hints.reach_image()
         raise kind(said % (shown(url), error.code), field="url", value=shown(url), hint=hint)
     except Exception as error:  # http.client and ssl have their own
         reason = getattr(error, "reason", error)
         unknown = isinstance(reason, socket.gaierror) and reason.errno in _NO_SUCH_NAME
         kind = ImageUrlDead if unknown or isinstance(reason, ConnectionRefusedError) else ImageUnavailable
-        raise kind("%s could not be downloaded: %s" % (shown(url), reason), field="url", value=shown(url))
+        said = "%s could not be downloaded: %s" % (shown(url), getattr(reason, "strerror", None) or reason)
+        raise kind(said, field="url", value=shown(url), hint=disk_hints.reach_image())
 
 
 def _opener(proxy: Optional[str]) -> urllib.request.OpenerDirector:

@@ -25,10 +25,11 @@ from ...model.request_spec import SCHEMA
 from ...model.safe_text import clean
 from ...placement.capacity import allocation_of
 from .. import paths
-from ..disk import attached, disk_chain, owner
+from ..disk import attached, disk, disk_chain, owner
+from ..errors import DisksWithoutRecord
 from ..record import journal, registry_mark, whereabouts
 from ..record.claim import check_name_free, first_epoch
-from . import adoptable, domain, domain_xml, gate, left_files, startable
+from . import adoptable, domain, domain_xml, gate, startable
 
 SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
 
@@ -181,7 +182,7 @@ def leave(instance, after):
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
         record = _leavable(instance)
         if record is not None:
-            record = left_files.bring_out(instance, record)
+            record = bring_out(instance, record)
             guest = domain.find(instance.host.connection, instance.uuid)
             if guest is None:  # else its definition, of which the record has the only copy, would go
                 host = instance.host.for_guests(record.spec.get("pool"))
@@ -209,11 +210,7 @@ def _remove_directory(instance, record):
 def files(instance):
     """Return the paths of the files of an adopted instance, for people."""
     record = instance.store.read(instance.uuid)
-    return (
-        []
-        if record is None
-        else [clean(path, 1000) for path in adopted.files(left_files.outside(instance.host, record))]
-    )
+    return [] if record is None else [clean(path, 1000) for path in adopted.files(outside(instance.host, record))]
 
 
 def would_leave(instance):
@@ -251,3 +248,55 @@ def _check_moved(instance, record):
     startable.check_owner(instance.host, record)
     disk_chain.check_unsaved(instance.host, record)
     disk_chain.check(instance.host, record)
+
+
+def outside(host, record):
+    """Return the request with its files where a leave brings them."""
+    if not adopted.has_moved(record.spec):
+        return record.spec
+    return adopted.in_directory(record.spec, paths.left(host.pool_of(record), record.uuid))
+
+
+def bring_out(instance, record):
+    """Bring the files of one that has moved, and is off, beside the directories of instances. Return its record. In between they
+    have both names, so the next run finishes a killed one."""
+    host, pool_path = instance.host, instance.host.pool_of(record)
+    if adopted.has_moved(record.spec):
+        instance.observe("leave files")
+        _link(pool_path, record)
+        instance.observe("leave files record")
+        record = instance.swap(record.replace(spec=outside(host, record)))
+    names = [os.path.basename(path) for path in _brought_out(pool_path, record)]
+    inside = [
+        path for path in (paths.instance(pool_path, record.uuid, name) for name in names) if os.path.lexists(path)
+    ]
+    if inside:
+        instance.observe("leave define")
+        domain_xml.define_guest(host.connection, record, host.for_guests(record.spec.get("pool")))
+        instance.observe("leave files inside")
+        for path in inside:
+            paths.remove(path)
+        paths.remove_console_logs(record.uuid)
+    return record
+
+
+def _link(pool_path, record):
+    directory = paths.left(pool_path, record.uuid)
+    paths.make_directory(os.path.dirname(directory))
+    paths.make_directory(directory)
+    for name in (each.file for each in disk.planned(record.spec)):
+        inside, there = paths.instance(pool_path, record.uuid, name), os.path.join(directory, name)
+        try:
+            os.link(inside, there)
+        except FileExistsError:
+            if not os.path.samefile(inside, there):
+                raise DisksWithoutRecord(
+                    "%s has a file %s that is not that of instance %s. It was not touched"
+                    % (directory, name, record.name),
+                    hint=hints.disks_without_record(directory),
+                )
+    paths.sync_directory(directory)
+
+
+def _brought_out(pool_path, record):
+    return [path for path in adopted.files(record.spec) if os.path.dirname(path) == paths.left(pool_path, record.uuid)]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 
-from ...model import hints, rebuild_hints, snapshots, updates, vm_states, volumes
+from ...model import hints, operation_hints, snapshots, updates, vm_states, volumes
 from ...model.errors import BerthError
 from ...model.guest_settings import KEY
 from ...model.image import known_properties
@@ -100,7 +100,7 @@ def _checked(instance, params):
             field="berth_rebuild_discards",
             value=params["discards_root"],
             rule="the name of the instance, %s" % record.name,
-            hint=rebuild_hints.discard_root(record.name),
+            hint=operation_hints.discard_root(record.name),
         )
     return record, new, True
 
@@ -142,7 +142,7 @@ def _check_supported(record, new, wanted):
         raise RebuildNotPossible(
             "%s cannot be rebuilt from image %s: %s"
             % (record.name, (new.get("image") or {}).get("name"), "; ".join(faults)),
-            hint=rebuild_hints.update_first(record.name),
+            hint=operation_hints.update_first(record.name),
         )
 
 

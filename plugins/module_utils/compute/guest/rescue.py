@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from ...model import rescue_hints, rescues, vm_states
+from ...model import operation_hints, rescues, vm_states
 from ...model.errors import BerthError, InstanceExists
 from ...model.lifecycle import RESCUING, UNRESCUING
 from .. import paths
@@ -54,7 +54,7 @@ def would_rescue(instance, params):
     if begun and begun["image"]["checksum"] != source["checksum"]:
         raise RescueNotPossible(
             "%s is rescued from image %s" % (record.name, begun["image"]["name"]),
-            hint=rescue_hints.unrescue_first(record.name),
+            hint=operation_hints.unrescue_first(record.name),
         )
     if begun:
         return not is_started(host, record)

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nova's shelve, offloaded, and its way back on the host that keeps the record of the instance. Its disks are in a backup meanwhile.
+"""Nova's shelve, offloaded, and its way back on the host that has the record of the instance: a move takes it to another one. Its
+disks are in a backup meanwhile.
 
     shelve:   record: shelved, with the backup -> no definition -> no disks -> record: no room
     unshelve: record: its room, unshelving -> backup/restore.py makes the disks, and the record active -> start
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List
 
-from ...model import shelve_hints, shelves, snapshot_hints, snapshots, vm_states
+from ...model import operation_hints, shelves, snapshot_hints, snapshots, vm_states
 from ...model.errors import BerthError
 from ...model.lifecycle import SHELVING_OFFLOADING, UNSHELVING
 from ...model.move_errors import InstanceInvalidState
@@ -70,12 +71,12 @@ def _checked(instance: Any) -> Any:
 def _begin(instance: Any, record: Any, backup: Dict[str, Any]) -> Any:
     """A guest that ran since the backup has changed its record: each start does."""
     if domain.is_active(instance.host.connection, record.uuid):
-        hint = shelve_hints.shelve_again(record.name)
+        hint = operation_hints.shelve_again(record.name)
         raise InstanceInvalidState(record.name, "power_state", "running", SHELVE, hint=hint)
     if list(record.generation) != list(backup["generation"]):
         raise ShelveNotPossible(
             "%s was changed since its backup %s was made" % (record.name, backup["backup"]),
-            hint=shelve_hints.shelve_again(record.name),
+            hint=operation_hints.shelve_again(record.name),
         )
     startable.own_disks(instance.host, record)
     instance.observe("shelve begin")
@@ -138,7 +139,7 @@ def _room(instance: Any, record: Any) -> Dict[str, Any]:
     try:
         allocation = ledger.Ledger(host).allocate(RequestSpec.from_dict(spec), None)
     except BerthError as error:
-        error.hint = error.hint or shelve_hints.make_room_to_unshelve(record.name, host.connection.getHostname())
+        error.hint = error.hint or operation_hints.make_room_to_unshelve(record.name, host.connection.getHostname())
         raise
     return dict(claim.without_volumes(allocation, spec))
 

@@ -3,28 +3,32 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Snapshots of the disks of an instance: made while the guest runs or is off, gone back to while it is off, deleted.
 
-Each is inside the qcow2 file of each disk. A disk that stands on an image is made independent of it first, since only then
-a move takes disk and snapshots along as one file. The record names a snapshot, with its room, before anything is done, and
-says when it is whole; so the next run finishes one that was killed. Volumes, and the raw ephemeral and swap disks, are left
-out: they are no part of what is gone back to. Those of an adopted instance stand on nothing, or it has no snapshot.
+Each is inside the qcow2 file of each disk. A disk that stands on an image is made independent of it first, since only then a
+move takes disk and snapshots along as one file. The record names a snapshot, with its room, before anything is done, and says
+when it is whole; so the next run finishes one that was killed. Volumes, disks that the guest only reads, and the raw ephemeral
+and swap disks, are left out: they are no part of what is gone back to. Those of an adopted instance stand on nothing, or it has
+no snapshot.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+from typing import Any, List, Sequence, Set
+from xml.etree import ElementTree
 
-from ...model import snapshot_hints, snapshots
+from ...model import adopted, snapshot_hints, snapshots
 from ...model.errors import BerthError
+from ...model.safe_text import clean
 from ...model.vm_states import CHANGES
 from .. import paths
 from ..disk import disk as disks
 from ..disk import disk_chain, inside, layers, virtual_size
-from ..errors import SnapshotFailed, SnapshotIncomplete
+from ..errors import SnapshotFailed, SnapshotIncomplete, SnapshotNotPossible
 from ..move import block_jobs
 from ..move.merge import merge, unstartable
 from ..record import journal, ledger
-from . import agent, domain, qemu_nodes, snapshot_disks, startable
+from . import agent, domain, qemu_nodes, startable
 from .update_disks import note
 
 SNAPSHOT, REVERT, DELETE = "snapshot", "revert_snapshot", "delete_snapshot"
@@ -59,13 +63,13 @@ def would_snapshot(instance, name):
     startable.check_reverted(record)
     if entry is None:
         snapshots.check_room(record.name, record.spec)
-    has = snapshot_disks.included(host, record)
-    snapshot_disks.check_alone(host, record, has)
+    has = included(host, record)
+    check_alone(host, record, has)
     disk_chain.check_snapshot(host, record)
     _check_no_others_jobs(instance, record)
     with instance.store.host_lock():
         _room(instance, record, entry, has)
-    instance.told = snapshot_disks.left_out(host, record)
+    instance.told = left_out(host, record)
     return True
 
 
@@ -177,7 +181,7 @@ def _claim(instance, record, name):
     """Write the record that names the snapshot and has its room."""
     with instance.store.host_lock():
         entry = snapshots.find(record.spec, name)
-        has = snapshot_disks.included(instance.host, record)
+        has = included(instance.host, record)
         size_gb, more = _room(instance, record, entry, has)
         resources = ledger.with_more(record.resources, more) if more else record.resources
         entry = {
@@ -262,3 +266,56 @@ def _give_up(instance, name, error):
             _delete_from_disks(instance, record, name)
             record = forgotten(record, name)
     instance.swap(record.replace(task_state=None))
+
+
+def included(host: Any, record: Any) -> List[Any]:
+    """Return the disks that a snapshot has. Raise SnapshotNotPossible."""
+    found = [disk for disk in disks.plan(record.spec) if disk.name == "root" or disk.kind in (disks.DATA, disks.FOUND)]
+    only_read = _only_read(host, record)
+    written = [disk for disk in found if disk.name not in only_read]
+    raw = [disk.name for disk in written if disk.format != "qcow2"]
+    if raw or not written:
+        none = "its guest only reads its disks" if found else "it has volumes alone, of which no snapshot is made"
+        why = "its disk %s is raw" % raw[0] if raw else none
+        raise SnapshotNotPossible("%s can have no snapshot: %s" % (record.name, why))
+    return written
+
+
+def left_out(host: Any, record: Any) -> List[str]:
+    """Return in words what a snapshot leaves out beside drives, volumes and the flavor's own disks."""
+    only_read = _only_read(host, record)
+    said = [each for each in adopted.disks(record.spec) if each["target"] in only_read]
+    return [
+        "its disk %s (%s) is left out: its guest only reads it" % (clean(each["target"], 50), clean(each["path"], 1000))
+        for each in said
+    ]
+
+
+def _only_read(host: Any, record: Any) -> Set[str]:
+    """Return the targets of the disks of an adopted instance to which its guest can write neither now nor after its next start."""
+    found = adopted.of(record.spec)
+    if not found:
+        return set()
+    guest = domain.find(host.connection, record.uuid)
+    texts = [text for text in domain.definitions(guest) if text] if guest is not None else [found["definition"]]
+    return set.intersection(*(_marked(ElementTree.fromstring(text)) for text in texts))
+
+
+def _marked(root: ElementTree.Element) -> Set[str]:
+    elements = [each for each in root.iterfind("devices/disk") if each.find("readonly") is not None]
+    return {str(target.get("dev")) for each in elements for target in each.iterfind("target")}
+
+
+def check_alone(host: Any, record: Any, found: Sequence[Any]) -> None:
+    """Raise SnapshotNotPossible for disks of an adopted instance that stand on another file, of which no record says what it is."""
+    pool_path = host.pool_of(record)
+    files = {disk.name: paths.instance(pool_path, record.uuid, disk.file) for disk in found if disk.kind == disks.FOUND}
+    below = {name: layers.read_header(path).backing for name, path in files.items()}
+    on = ["its disk %s stands on %s" % (name, clean(path, 1000)) for name, path in below.items() if path]
+    if on:
+        running = ["virsh blockpull %s %s --wait" % (record.uuid, name) for name in files if below[name]]
+        off = [layers.pull(files[name]) for name in files if below[name]]
+        raise SnapshotNotPossible(
+            "%s can have no snapshot: %s" % (record.name, ", ".join(on)),
+            hint=snapshot_hints.make_independent(host.connection.getHostname(), running, off),
+        )

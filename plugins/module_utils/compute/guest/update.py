@@ -15,16 +15,18 @@ from __future__ import annotations
 import json
 import os
 
-from ...model import address_clash, update_hints, updates
+from ...model import address_clash, data_disks, update_hints, updates
 from ...model.errors import BerthError
 from ...model.request_spec import RequestSpec
+from .. import paths
 from ..connection import require_libvirt
-from ..disk import attached, disk
+from ..disk import attached, disk_chain, virtual_size
+from ..disk import disk as disks
 from ..errors import BuildFailed, GuestNotSupported
-from ..record import journal
+from ..record import journal, ledger
 from ..record.ledger import Ledger, check_group
-from . import domain, domain_xml, hardware, live_limits, network, packet_filter, remove_disks, seed, startable
-from .update_disks import keep_definition, update_disks, would_update_disks
+from . import domain, domain_xml, hardware, live_limits, network, packet_filter, seed, startable
+from .update_disks import keep_definition, take_from_guest, update_disks, would_update_disks
 
 METHOD = "update"  # of vm_states.CHANGES
 TIMEOUT = 20  # s in which a guest releases a network interface
@@ -54,7 +56,7 @@ def update(instance, params):
             return _take(instance, record, params["spec"])[1]
         startable.own_disks(instance.host, record)
         keep_definition(instance)
-        removed = remove_disks.remove(instance, record, params["discards"])
+        removed = remove_disks(instance, record, params["discards"])
         disks = update_disks(instance, params["disks"], params["volumes"]) or removed
         record, taken = _take(instance, instance.store.read(instance.uuid), params["spec"])
         record, plugged = _plug(instance, record)
@@ -101,7 +103,7 @@ def _planned(instance, record, params):
     live, lasting = domain.definitions(guest) if guest is not None else (None, None)
     lacks = [mac for mac in updates.by_mac(record.spec) if live and domain.nic_of(live, mac) is None]
     has = {**record.spec, "networks": [nic for nic in record.spec.get("networks") or () if nic["mac"] not in lacks]}
-    going = remove_disks.found(instance, record, params["discards"])
+    going = removable_disks(instance, record, params["discards"])
     found = updates.of_discards(record.spec, going, live is not None)
     found += updates.of_disks(record.spec, params["disks"], params["volumes"])
     found += updates.lines(has, spec, live is not None)
@@ -243,7 +245,7 @@ def _renew_seed(instance, record, given):
 
 
 def _disks(record):
-    return [planned.name for planned in disk.plan(record.spec)]
+    return [planned.name for planned in disks.plan(record.spec)]
 
 
 def _content(path):
@@ -251,3 +253,57 @@ def _content(path):
         return None
     with open(path, "rb") as file:
         return file.read()
+
+
+def removable_disks(instance, record, names):
+    """Return {name: GiB} of those of the disks that are there, by their record or as a file."""
+    has = data_disks.shown(record.spec)
+    there = {
+        name: has.get(name) for name in names if name in has or os.path.lexists(_path_of_data(instance, record, name))
+    }
+    return {name: size_gb or _file_gb(instance, record, name) for name, size_gb in there.items()}
+
+
+def remove_disks(instance, record, names):
+    """Remove data disks, of which a person has named each, with all that is on them: the guest releases them, its record forgets them,
+    and their room is free; then their files go, also one that a killed run left. Return whether there was one."""
+    there = removable_disks(instance, record, names)
+    if not there:
+        return False
+    instance.host.require_prepared()
+    _check_data_disks(instance, record, there)
+    planned = (disk for disk in disks.plan(record.spec) if disk.kind == disks.DATA and disk.serial in there)
+    gone = {disk.serial: domain_xml.target_of_data(disk) for disk in planned}
+    spec = hardware.without(record.spec, ["disk/" + target for target in gone.values()])
+    new = record.replace(spec=dict(spec, disks=data_disks.without(data_disks.of(spec), there)))
+    take_from_guest(instance, new, {_path_of_data(instance, record, name): "data disk %s" % name for name in there})
+    if gone:
+        less_gb = data_disks.total_gb(record.spec) - data_disks.total_gb(new.spec)
+        new = new.replace(resources=ledger.less_disk(record.resources, less_gb))
+        instance.observe("disks record")
+        event = journal.noted(new, "remove_disks", disks={name: there[name] for name in gone})
+        instance.store.compare_and_swap(record, event.next())
+    instance.observe("disks remove")
+    for name in there:
+        paths.remove(_path_of_data(instance, record, name))
+        paths.remove(_path_of_data(instance, record, name) + ".tmp")
+    return True
+
+
+def _check_data_disks(instance, record, there):
+    """Raise if the guest has other disks than its record says, but for these: its data may be elsewhere then."""
+    named = data_disks.shown(record.spec)
+    more = [{"name": name, "size_gb": size_gb, "bus": "virtio"} for name, size_gb in there.items() if name not in named]
+    disk_chain.check_unsaved(instance.host, record)
+    disk_chain.check(
+        instance.host, record.replace(spec=dict(record.spec, disks=data_disks.merged(data_disks.of(record.spec), more)))
+    )
+
+
+def _path_of_data(instance, record, name):
+    return paths.instance(instance.host.pool_of(record), record.uuid, data_disks.file_of(name))
+
+
+def _file_gb(instance, record, name):
+    size = virtual_size.read(_path_of_data(instance, record, name), "qcow2")[0]
+    return max(1, -(-size // disks.GIB))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import time
 
-from ...model import packet_words
+from ...model import packet_words, shelves
 from ...model.errors import BerthError
 from ...model.lifecycle import RESIZING, RESTORING
 from ...model.migration import LIVE, same_host
@@ -138,7 +138,10 @@ class Effects(Guests, VolumeEffects):
         domain.start(self.connection, record.uuid)
 
     def define(self, record):
-        """Define the guest. Raise DiskChainChanged if its disks are not the record's: its newest data would be lost."""
+        """Define the guest, but for a shelved one. Raise DiskChainChanged if its disks are not the record's: its newest data would be
+        lost."""
+        if shelves.of(record.spec):
+            return
         disk_chain.check(self.host.compute, record)
         domain_xml.define_guest(self.connection, record, self.host.compute.for_guests(record.spec.get("pool")))
 
@@ -228,6 +231,7 @@ class Effects(Guests, VolumeEffects):
         self.host.compute.cpu_model()
         firmware.check(self.host.compute, record, disks.variables(manifest))
         adopted_here.check(self.host.compute, record)
+        storage.check_backup(self.host.identity["name"], record)
         pool_path = self.pool_path(record)
         shared = storage.is_one(pool_path, record.uuid, record.op) or (
             self.only_looks and storage.is_owned_by_source(pool_path, record)

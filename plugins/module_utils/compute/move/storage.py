@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 
-from ...model import adopted, copy_hints, host_hints, volumes
+from ...model import adopted, copy_hints, host_hints, operation_hints, shelves, volumes
 from ...model.lifecycle import IN
 from ...model.move_errors import MigrationConflict, MigrationPreCheckError
 from .. import paths
@@ -75,6 +75,18 @@ def check_no_files(pool_path, uuid, of=paths.instance):
             uuid,
             ["the destination holds files in %s that no record accounts for" % of(pool_path, uuid)],
             hint=copy_hints.put_files_away(of(pool_path, uuid)),
+        )
+
+
+def check_backup(host_name, record):
+    """Raise MigrationPreCheckError if the disks of a shelved instance are in a directory that this host does not see."""
+    shelved = shelves.of(record.spec)
+    if not shelved or shelved["host"]:
+        return
+    if not os.path.isdir(os.path.join(shelved["to"], record.uuid, shelved["backup"])):
+        problem = "%s does not see its backup %s in %s" % (host_name, shelved["backup"], shelved["to"])
+        raise MigrationPreCheckError(
+            record.uuid, [problem], hint=operation_hints.mount_its_backup(host_name, shelved["to"])
         )
 
 

@@ -5,6 +5,7 @@
 
     backup:   looked, planned, opened, sent, kept, noted; after a failure closed
     restore:  found, fits, served, fetched, closed
+    delete:   let go, deleted
 
 The disks, the record and what the firmware keeps go from host to host; the controller makes the key and sees names and sizes.
 """
@@ -15,7 +16,8 @@ import dataclasses
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from ...model import backup_hints
-from ...model.errors import BerthError
+from ...model.backups import BackupDamaged
+from ...model.errors import BerthError, shortened
 from ...model.messages import Document
 from .operate import FAILED, Done, Tasks, error_of_answer, operate
 from .steps import Ask, Procedure, said
@@ -90,6 +92,23 @@ def operate_anywhere(
     return done
 
 
+def list_backups(tasks: Tasks, given: Mapping[str, Document], run: Run) -> Procedure[Dict[str, Done]]:
+    """The backups of each instance, for people: a damaged one is an error."""
+    done = yield from operate_anywhere("backups", tasks, given, run)
+    for name, each in done.items():
+        each.errors += _damaged(name, each.instance.get("backups", ()))
+    return done
+
+
+def _damaged(name: str, backups: Sequence[Document]) -> List[Document]:
+    """The error of a list that has backups from which nothing can be restored."""
+    damaged = [str(each["id"]) for each in backups if each["faults"]]
+    said = "%d of the %d backups of %s cannot be restored: %s" % (
+        len(damaged), len(backups), name, shortened(damaged),
+    )  # fmt: skip
+    return [BackupDamaged(said, hint=backup_hints.back_up_again(name)).to_dict()] if damaged else []
+
+
 def _no_host(name: str, host: Any, hosts: Mapping[str, Any]) -> BackupHostNotFound:
     return BackupHostNotFound(
         "%s: %s is no host of the group berth_backup_hosts" % (name, host),
@@ -103,7 +122,7 @@ def _no_host(name: str, host: Any, hosts: Mapping[str, Any]) -> BackupHostNotFou
 def _back_up(cases: Cases, dry: bool) -> Procedure[None]:
     looked = yield from _stored("looked", cases, lambda case: _of(case, OF_STORE["backup"]))
     for case in looked:
-        case.known["stands"] = {"newest": case.known["newest"], "full": case.known["full"]}
+        case.known["stands"] = {part: case.known[part] for part in ("newest", "full", "spare")}
     planned = yield from _at_home("planned", looked, lambda case: case.known["stands"])
     if dry:
         _would_change(planned)
@@ -141,8 +160,19 @@ def _restore(cases: Cases, dry: bool) -> Procedure[None]:
     yield from _stored("closed", served, lambda case: {"of": case.known["newest"]["uuid"]}, may_fail=True)
 
 
+def _delete(cases: Cases, _dry: bool) -> Procedure[None]:
+    """Its own host says whether the instance stands on the backup, as a shelved one does."""
+    let_go = yield from _at_home("let_go", cases, lambda case: {})
+    for case in (yield from _stored("deleted", let_go, lambda case: _of(case, ("backup",)))):
+        found = case.known["backups"]
+        case.done.changed = case.known["changed"]
+        case.done.instance = {**case.done.instance, "backups": found, "backup_host": case.host}
+        case.done.diff.append({"before": "".join("backup %s\n" % one["id"] for one in found), "after": ""})
+
+
 ORDERS: Dict[str, Callable[[Cases, bool], Procedure[None]]] = {
     "backup": _back_up,
+    "delete_backup": _delete,
     "backups": _list,
     "restore": _restore,
 }

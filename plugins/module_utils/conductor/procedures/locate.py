@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional
 
 from ...model.errors import BerthError
 from ...model.identity import DEFAULT_PROJECT, instance_uuid
 from ...model.messages import Document
 from ...model.quota import Amounts
+from ...model.vm_states import SHELVED
 from .. import adopting, given_away, locks, new_volumes, own_uuids, renaming, what_to_operate
 from ..closing_table import why_of
 from ..errors import HostUnknown, InstanceMoving
-from ..fleet import Fleet
+from ..fleet import Fleet, Place
 from ..operations import OPERATIONS
 from .steps import Ask, Procedure
 
@@ -35,19 +36,20 @@ class Wanted:
 @dataclasses.dataclass(frozen=True)
 class Run:
     """``more``: (name, task) -> what the inventory adds to the task; ``not_found``: name -> the error of an instance that is on
-    no host; None: there is nothing to do."""
+    no host; None: there is nothing to do; ``over_registry``: the fleet has what an engine knows, and that decides about quotas."""
 
     operation: str
     said: what_to_operate.Said
     more: Callable[[str, Document], Document] = lambda _name, _task: {}
     not_found: Callable[[str], Optional[BerthError]] = lambda _name: None
     quotas: Callable[[], Mapping[str, Amounts]] = dict
+    over_registry: bool = False
 
 
 @dataclasses.dataclass
 class Located:
     """``tasks``: by name, as what_to_operate.where() and ``more`` say; ``errors``: why the others are not acted on; ``moving``:
-    of these those in a move that a delete ends."""
+    of these those in a move that a delete ends, or an unshelve of what is shelved."""
 
     tasks: Dict[str, Document] = dataclasses.field(default_factory=dict)
     errors: Dict[str, BerthError] = dataclasses.field(default_factory=dict)
@@ -60,7 +62,7 @@ class Located:
 
 def locate(run: Run, fleet: Fleet, wanted: Mapping[str, Wanted]) -> Procedure[Located]:
     """``wanted``: by inventory name. Raises HostUnknown if a host does not say what it remembers of guests to adopt."""
-    if run.operation in ("adopt", renaming.OPERATION):
+    if run.operation in ("adopt", renaming.OPERATION) and not run.over_registry:
         yield from _hear_of(run, fleet, wanted)
     found = Located()
     for name, instance in wanted.items():
@@ -69,10 +71,11 @@ def locate(run: Run, fleet: Fleet, wanted: Mapping[str, Wanted]) -> Procedure[Lo
             _check_found(run, fleet, name, instance, found.tasks[name])
         except BerthError as error:
             found.refuse(name, error)
-            if run.operation == "delete" and isinstance(error, InstanceMoving):
+            if isinstance(error, InstanceMoving) and _ends_moves(run.operation, fleet.places[instance.uuid]):
                 found.moving.append(name)
     yield from _check_addresses(fleet, found)
-    if any(task.get("new_volumes") or task.get("grown_volumes") for task in found.tasks.values()):
+    grows = any(task.get("new_volumes") or task.get("grown_volumes") for task in found.tasks.values())
+    if grows and not run.over_registry:
         for name, over in new_volumes.before_the_claims(found.tasks, fleet, run.quotas()).items():
             found.refuse(name, over)
     return found
@@ -125,6 +128,11 @@ def _check_found(run: Run, fleet: Fleet, name: str, instance: Wanted, task: Docu
     error = run.not_found(name) if is_nowhere and (OPERATIONS[run.operation].needs_one or not told) else None
     if error:
         raise error
+
+
+def _ends_moves(operation: str, places: Iterable[Place]) -> bool:
+    is_shelved = any(place["vm_state"] == SHELVED for place in places)
+    return operation == "delete" or operation == "unshelve" and is_shelved
 
 
 def _check_addresses(fleet: Fleet, found: Located) -> Procedure[None]:

@@ -27,6 +27,7 @@ from .. import (
     maintenance,
     moving,
     quotas,
+    sequences,
     sides,
     unconfirmed,
 )
@@ -217,6 +218,10 @@ def _keep_due(planned: Planned, views: Views) -> None:
             del planned.errors[name]
         if is_due and error["code"] == InstanceIsLocked.__name__:
             planned.notes.append("%s: due, but not confirmed: %s" % (name, closing_table.text_of(error)))
+    if not (planned.moves or planned.errors or planned.notes):
+        planned.notes.append(
+            "Nothing is due: on the hosts that answered no resize or cold migration waits to be confirmed"
+        )
 
 
 def _place(planned: Planned, requests: Mapping[str, Optional[Document]], fleet: Fleet, wanted: Wanted) -> None:
@@ -278,8 +283,8 @@ def _set_destination(move: PlannedMove, instance: Instance, fleet: Fleet, new_to
     move["spec"], move["candidates"] = instance["spec"], moving.candidates(instance, new_token)
     move["destination"], move["why"] = instance["host"], instance.get("why")
     move["source_host"] = {"name": move["source"], "uuid": fleet.documents[move["source"]]["uuid"]}
-    begin = {migration.LIVE: "live_migrate"}.get(move["kind"], "resize")
-    move["sequence"] = "resize_here" if move["destination"] == move["source"] else begin
+    stays = move["destination"] == move["source"]
+    move["sequence"] = sequences.beginning(move["kind"], move["views"]["source"], stays)
     if move["sequence"] != "resize_here":
         move["candidates"] = [candidate for candidate in move["candidates"] if candidate["host"] != move["source"]]
 

@@ -7,23 +7,34 @@ restored from that backup.
     shelve:   looked, backups listed, stopped, backed up, offloaded
     unshelve: room, restored, started; after a restore that failed the room is given back
 
-Each is asked of the host that keeps the record. A run that was killed is run again: what the record says is where it goes on.
+Each is asked of the host that keeps the record. If that has no room, or was drained, the instance first moves to one that placement
+chooses. A run that was killed is run again: what the record says is where it goes on.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping
+from typing import Any, Callable, Collection, Dict, Mapping, NamedTuple, Optional, Tuple
 
 from ...model.lifecycle import POWERING_ON, UNSHELVING
 from ...model.messages import Document
 from ...model.shelves import KEY
+from ..closing_table import error_of
 from ..silence import unanswered
+from ..walk import Walk
 from .backup import LISTED
 from .backup_host import HOST, Run, operate_anywhere
 from .operate import Done, Tasks, operate
-from .steps import Procedure
+from .steps import Procedure, side_by_side
 
 SHUTDOWN_TIMEOUT = "shutdown_timeout"
+
+
+class Elsewhere(NamedTuple):
+    """``names``: of those whose move a killed run has left; ``plan``: reads the hosts; names -> (what moves each to another host,
+    the errors of those for which there is none)."""
+
+    names: Collection[str]
+    plan: Callable[[Collection[str]], Procedure[Tuple[Mapping[str, Procedure[Walk]], Mapping[str, Document]]]]
 
 
 def shelve(tasks: Tasks, given: Mapping[str, Document], run: Run) -> Procedure[Dict[str, Done]]:
@@ -52,11 +63,16 @@ def shelve(tasks: Tasks, given: Mapping[str, Document], run: Run) -> Procedure[D
     return done
 
 
-def unshelve(tasks: Tasks, run: Run) -> Procedure[Dict[str, Done]]:
-    """Return what became of each instance."""
+def unshelve(tasks: Tasks, run: Run, elsewhere: Optional[Elsewhere] = None) -> Procedure[Dict[str, Done]]:
+    """Return what became of each instance. ``tasks``: of those in a move without hosts; without ``elsewhere`` each stays on its
+    host."""
     done = yield from operate("unshelve", tasks, {})
+    refused = [name for name, each in done.items() if each.errors and each.errors[0].get("retryable")]
+    moved = (yield from _moved(done, tasks, [*elsewhere.names, *refused], elsewhere)) if elsewhere else {}
     if run.dry:
         return done
+    tasks = {**tasks, **moved}
+    _and_all(done, moved, (yield from operate("unshelve", moved, {})))
     now = {name: done[name].instance for name in _good(done)}
     waiting = {name: tasks[name] for name, each in now.items() if each.get("task_state") == UNSHELVING and KEY in each}
     starting = {name: tasks[name] for name, each in now.items() if each.get("task_state") == POWERING_ON}
@@ -67,6 +83,29 @@ def unshelve(tasks: Tasks, run: Run) -> Procedure[Dict[str, Done]]:
     starting.update(restored)
     _and_all(done, starting, (yield from operate("start", starting, {})))
     return done
+
+
+def _moved(
+    done: Dict[str, Done], tasks: Tasks, names: Collection[str], elsewhere: Elsewhere
+) -> Procedure[Dict[str, Mapping[str, Any]]]:
+    """Return the tasks of those that are on another host now. The others keep why their own host refused them."""
+    if not names:
+        return {}
+    moves, errors = yield from elsewhere.plan(names)
+    walks = yield from side_by_side(moves)
+    moved: Dict[str, Mapping[str, Any]] = {}
+    for name, walk in walks.items():
+        done[name].changed = done[name].changed or walk.changed
+        if walk.failure:
+            done[name].errors.append(walk.error or error_of(walk.failure))
+            continue
+        host = walk.destination()
+        done[name].errors, done[name].host = [], host
+        done[name].diff.append({"before": "%s\n" % walk.move.source, "after": "%s\n" % host})
+        moved[name] = {**tasks[name], "uuid": walk.move.uuid, "hosts": [host]}
+    for name, error in errors.items():
+        done[name].errors.append(error)
+    return moved
 
 
 def _good(done: Mapping[str, Done]) -> Any:

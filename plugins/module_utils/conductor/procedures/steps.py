@@ -79,16 +79,18 @@ class Transact(NamedTuple):
 
 
 class Transacted(TypedDict):
-    """``revision``: of the engine by now; ``found``: those of ``reads`` that are there, as they are after it."""
+    """``revision``: of the engine by now; ``cluster``: its own name for itself, which a restore by its own tools changes, unless
+    they are told not to; ``found``: those of ``reads`` that are there, as they are after it."""
 
     succeeded: bool
     revision: int
+    cluster: str
     found: Dict[str, Found]
 
 
 class Scan(NamedTuple):
     """All keys that begin with ``prefix``, as of one revision, or those of them that changed after revision ``since``. Answer:
-    {revision, found}, as of a Transact."""
+    {revision, cluster, found}, as of a Transact."""
 
     prefix: str
     since: int = 0

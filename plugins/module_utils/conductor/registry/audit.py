@@ -6,7 +6,7 @@ prove it.
 
 It changes only what is as it was when it read it: what a run changes meanwhile is that run's. A registry that is closed, since
 it was restored from a backup, is opened at the end, once all hosts were seen or given up as lost. One that is older than a
-host has seen was restored by hand: it is closed first, and gets a new incarnation.
+host has seen, or says that it is another cluster, was restored by hand: it is closed first, and gets a new incarnation.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def audit(run: enrol.Run) -> Procedure[Audited]:
     kept = yield from contents.kept()
     fleet = yield from enrol.look(run)
     latest = (yield from enrol.read_meta()).latest  # after the hosts, of which runs have asked some meanwhile
-    if meta.document["open"] and not _is_older(meta, latest, fleet):
+    if meta.document["open"] and keys.is_of_cluster(meta.document, meta.cluster) and not _is_older(meta, latest, fleet):
         return (yield from _compared(run, meta, known, kept, fleet))
     if is_between(meta.document):
         raise RegistryClosed(

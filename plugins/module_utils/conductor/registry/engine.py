@@ -16,12 +16,12 @@ import functools
 from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple, TypeVar
 
 from ...model import hints
-from ...model.address_clash import AddressTaken
+from ...model.address_clash import AddressTaken, Index
 from ...model.errors import BerthError, InstanceExists
 from ...model.lifecycle import OWN
 from ...model.messages import ClaimResult, Document, Note
 from ...model.quota import Amounts
-from .. import addressing, groups
+from .. import addressing, groups, quotas
 from ..commit import claim_refused, result_of, settle_batch
 from ..errors import ClaimConflict, GroupPolicyViolation, RegistryUnknown
 from ..fleet import Fleet, Report
@@ -77,6 +77,14 @@ class Known:
             if "document" in report or host in self.names.values() or host not in self.given_up.values()
         }
 
+    def used_beside(self, lost: Collection[str]) -> quotas.Used:
+        """What each project uses without those that are to be made: a run that was killed has begun, or their owner is ``lost``."""
+        gone = (None, *self.lost(lost))
+        begun = [each for each in self.entries.values() if each["owner"] in gone]
+        return quotas.without(
+            self.used, (quotas.Request(each["name"], each["project"], each["amounts"]) for each in begun)
+        )
+
     def ended(self) -> Dict[str, int]:
         """The last epoch of those that have no owner."""
         return {uuid: entry["epoch"] for uuid, entry in self.entries.items() if not entry["owner"]}
@@ -116,13 +124,19 @@ def usage() -> Procedure[Dict[str, Amounts]]:
     return {key[len(keys.QUOTAS) :]: keys.document(key, each) for key, each in found.items()}
 
 
+def addresses() -> Procedure[Index]:
+    """Who has which address."""
+    found = (yield Scan(keys.ADDRESSES))["found"]
+    return {keys.nic_of(key): {uuid: uuid} for key, uuid in ((key, keys.document(key, found[key])) for key in found)}
+
+
 def fleet_of(
     names: Iterable[str], known: Known, live: Mapping[str, Report], read: Callable[[Dict[str, Report]], Fleet]
 ) -> Procedure[Tuple[Fleet, Dict[str, hosts.Seen]]]:
     """All hosts of these names, with what the registry has of each. ``live``: what those said that this run has asked; ``read``:
     as read_fleet."""
     seen = {name: _as_known(each, known) for name, each in (yield from hosts.hosts()).items()}
-    return with_notes(read(hosts.reports(seen, names, known.heard(live))), known), seen
+    return with_notes(read(hosts.reports(seen, names, live)), known), seen
 
 
 def _as_known(seen: hosts.Seen, known: Known) -> hosts.Seen:
@@ -134,7 +148,12 @@ def _as_known(seen: hosts.Seen, known: Known) -> hosts.Seen:
 def with_notes(fleet: Fleet, known: Known) -> Fleet:
     """The fleet with what the registry knows, in place of what hosts remember of each other, beside what those say of themselves
     that were asked, such as that they removed it."""
-    fleet.notes[NAME] = known.notes()
+    # of what a host remembers of another, only that one knows whether it is over, and nobody may have asked it
+    own: Any = {
+        holder: {uuid: {**note, "known": None, "planned": []} for uuid, note in notes.items()}
+        for holder, notes in fleet.notes.items()
+    }
+    fleet.notes = {**own, NAME: known.notes()}
     return fleet
 
 
@@ -144,11 +163,13 @@ def _note(entry: Document, names: Mapping[str, str]) -> Note:
 
     owner = entry["owner"]
     known = {**named(owner), "generation": [entry["epoch"], 0]} if owner else None
-    planned = [] if owner else [{**named(each["host"]), "run": each["run"]} for each in entry["pending"]]
+    # beside an owner: it is lost, and another host is taking over
+    begun = [each for each in entry["pending"] if each["kind"] == keys.CREATE or not owner]
+    planned = [{**named(each["host"]), "run": each["run"]} for each in begun]
     note: Any = {
         "known": known,
         "planned": planned,
-        "after": 0 if owner else entry["epoch"],
+        "after": entry["epoch"] if planned or not owner else 0,
         "gone": None,
         "left": None,
     }
@@ -226,26 +247,29 @@ class OnEngine:
         uuid, host_uuid = instance["uuid"], instance["host_uuid"]
         key, host = keys.instance(uuid), draft.get(keys.host(host_uuid))
         entry = draft.get(key) or keys.new_instance(instance["name"], instance["project"])
-        own = [each for each in entry["pending"] if _is_of(plan, each)]
+        own = [each for each in entry["pending"] if _is_of(plan["run"], each)]
         if any(each["op"] == instance["token"] and each["host"] == host_uuid for each in own):
             return host["provider"] if host else 0  # the answer was lost
         found = draft.found[key]
         if not own and (found.revision if found else 0) != plan["registry"]["versions"].get(uuid, 0):
             raise _made_meanwhile(plan, instance, entry)
-        has_room = keys.hosts_of(entry) == [host_uuid]  # it is taken over, and the host may have begun: it stays there
+        stays = holdings.lost_owner(instance, entry)
+        begun = [each for each in keys.hosts_of(entry) if each != stays]
+        has_room = begun == [host_uuid]  # another run's is gone on with, and the host may have begun: it stays there
         if not host:
             raise RegistryOutdated("the registry knows %s no more" % instance["host"])
         if not has_room and host["provider"] != plan["registry"]["providers"].get(host_uuid):
             yield from self._fit(draft, instance)
             plan["registry"]["providers"][host_uuid] = host["provider"]  # so far it need not be looked at again
+        lost = plan["registry"]["lost"]
         # an owner there said that it removed it, or is given up as lost
-        for left in set(keys.hosts_of(entry)) - {host_uuid}:
+        for left in set(begun) - {host_uuid}:
             yield from holdings.leave_host(draft, uuid, left, entry["epoch"])
-            keys.give_up(entry, [left] if left in plan["registry"]["lost"] else [])
-        entry["epoch"] = max(entry["epoch"], keys.epoch_of(instance))
-        holdings.take(draft, instance, entry, self.quotas, _names(plan))
+            keys.give_up(entry, [left] if left in lost else [])
+        entry["epoch"] = entry["epoch"] if stays else max(entry["epoch"], keys.epoch_of(instance))
+        yield from holdings.take(draft, instance, entry, self.quotas, _names(plan), lost)
         intent = {"run": plan["run"], "kind": keys.CREATE, "host": host_uuid, "op": instance["token"], "claimed": False}
-        draft.put(key, {**entry, "owner": None, "pending": [intent]})
+        draft.put(key, {**entry, "owner": stays, "pending": [intent]})
         provider: int = host["provider"] + 1
         return provider
 
@@ -276,11 +300,7 @@ class OnEngine:
         plan["reachable"] = [name for name, host in plan["hosts"].items() if "uuid" in host]
 
     def _choose_address_again(self, plan: Plan, instance: Instance) -> Procedure[bool]:
-        found = (yield Scan(keys.ADDRESSES))["found"]
-        held = {
-            keys.nic_of(key): {uuid: uuid} for key, uuid in ((key, keys.document(key, found[key])) for key in found)
-        }
-        return addressing.choose_again(instance, held, plan.get("kept_addresses", {}))
+        return addressing.choose_again(instance, (yield from addresses()), plan.get("kept_addresses", {}))
 
     def _confirm(self, plan: Plan, instance: Instance) -> Procedure[None]:
         """The host has claimed it. Build it, unless another run has taken over the intent meanwhile."""
@@ -308,9 +328,7 @@ class OnEngine:
             if instance["state"] == ACTIVE and generation:
                 try:
                     uuid, host_uuid = instance["uuid"], instance["host_uuid"]
-                    yield from transacted(
-                        functools.partial(_owned, uuid=uuid, host_uuid=host_uuid, epoch=generation[0])
-                    )
+                    yield from transacted(functools.partial(owned, uuid=uuid, host_uuid=host_uuid, epoch=generation[0]))
                 except (RegistryUnknown, RegistryBusy):
                     continue
 
@@ -320,14 +338,14 @@ class OnEngine:
         failed = [each["uuid"] for each in plan["instances"].values() if each["state"] == FAILED]
         with contextlib.suppress(RegistryUnknown, RegistryBusy):
             entries, _versions = yield from _entries(failed)
-            own = {uuid: entry for uuid, entry in entries.items() if _has_begun(plan, entry)}
+            own = {uuid: entry for uuid, entry in entries.items() if _has_begun(plan["run"], entry)}
             chosen = {intent["host"] for entry in own.values() for intent in entry["pending"]}
             scans = yield Ask("rescan", {host: {} for host in plan["reachable"] if plan["uuids"][host] in chosen})
             # by the machine that answered: another one may have the name
             held = {scan.get("host_uuid"): scan["instances"] for scan in scans.values() if "instances" in scan}
             for uuid in own:
                 without = {at for at, records in held.items() if uuid not in [each["uuid"] for each in records]}
-                yield from transacted(functools.partial(_given_back, plan=plan, uuid=uuid, without=without))
+                yield from transacted(functools.partial(given_back, run=plan["run"], uuid=uuid, without=without))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -365,11 +383,11 @@ def chosen(choice: Procedure[Result], at: Mapping[str, str]) -> Procedure[Result
     for host, scan in scans.items():
         for record in scan.get("instances") or ():
             if record["role"] == OWN and at.get(record["uuid"]) == host:
-                owned = functools.partial(
-                    _owned, uuid=record["uuid"], host_uuid=scan["host_uuid"], epoch=record["generation"][0]
+                heard = functools.partial(
+                    owned, uuid=record["uuid"], host_uuid=scan["host_uuid"], epoch=record["generation"][0]
                 )
                 with contextlib.suppress(RegistryUnknown, RegistryBusy):  # the same again, or an audit, tells it
-                    yield from transacted(owned)
+                    yield from transacted(heard)
     return result
 
 
@@ -401,7 +419,7 @@ def _own_intent(draft: Draft, plan: Plan, instance: Instance) -> Procedure[Optio
     return next(own, None)
 
 
-def _owned(draft: Draft, uuid: str, host_uuid: str, epoch: int) -> Procedure[None]:
+def owned(draft: Draft, uuid: str, host_uuid: str, epoch: int) -> Procedure[None]:
     """Where the registry has an intent for this host, or the record there is later than what it knows, as after a person has
     chosen the copy there. Of any other difference an audit decides."""
     key = keys.instance(uuid)
@@ -412,24 +430,29 @@ def _owned(draft: Draft, uuid: str, host_uuid: str, epoch: int) -> Procedure[Non
     intended = [each["host"] for each in entry["pending"] if each["kind"] == keys.CREATE] == [host_uuid]
     if intended or epoch > entry["epoch"]:
         now = {**entry, "owner": host_uuid, "epoch": max(epoch, entry["epoch"]), "pending": []}
+        if intended and entry["owner"]:  # it was taken over from there
+            keys.give_up(now, [entry["owner"]])
         yield from holdings.follow(draft, uuid, entry, now)
 
 
-def _has_begun(plan: Plan, entry: Document) -> bool:
-    return any(_is_of(plan, each) for each in entry["pending"])
+def _has_begun(run: str, entry: Document) -> bool:
+    return any(_is_of(run, each) for each in entry["pending"])
 
 
-def _is_of(plan: Plan, intent: Document) -> bool:
+def _is_of(run: str, intent: Document) -> bool:
     """Whether it is one to create it, of this run."""
-    return bool((intent["run"], intent["kind"]) == (plan["run"], keys.CREATE))
+    return bool((intent["run"], intent["kind"]) == (run, keys.CREATE))
 
 
-def _given_back(draft: Draft, plan: Plan, uuid: str, without: Collection[str]) -> Procedure[None]:
-    """What this run has reserved, if the host is among those ``without`` a record of it."""
+def given_back(draft: Draft, run: str, uuid: str, without: Collection[str]) -> Procedure[None]:
+    """What the run has reserved, if the host is among those ``without`` a record of it."""
     yield from draft.read(keys.instance(uuid))
     entry = draft.get(keys.instance(uuid))
-    if entry and _has_begun(plan, entry) and all(each["host"] in without for each in entry["pending"]):
-        yield from removed_from(draft, uuid, entry, entry["epoch"] + 1, built=False)
+    if entry and _has_begun(run, entry) and all(each["host"] in without for each in entry["pending"]):
+        if entry["owner"]:  # it was to be taken over from there
+            yield from holdings.follow(draft, uuid, entry, {**entry, "pending": []})
+        else:
+            yield from removed_from(draft, uuid, entry, entry["epoch"] + 1, built=False)
 
 
 def removed_from(draft: Draft, uuid: str, entry: Document, epoch: int, built: bool) -> Procedure[None]:

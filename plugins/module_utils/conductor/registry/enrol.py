@@ -52,11 +52,13 @@ class Run:
 
 
 class Meta(NamedTuple):
-    """``document``: None if the registry is empty; ``revision``: of its key; ``latest``: of the registry."""
+    """``document``: None if the registry is empty; ``revision``: of its key; ``latest``: of the registry; ``cluster``: its name for
+    itself."""
 
     document: Any
     revision: int
     latest: int
+    cluster: str
 
 
 class Ended(NamedTuple):
@@ -145,7 +147,8 @@ def _undone(meta: Meta, marks: Mapping[str, Any]) -> Procedure[None]:
 def read_meta() -> Procedure[Meta]:
     answer = yield Transact(reads=(keys.META,))
     found = answer["found"].get(keys.META)
-    return Meta(keys.document(keys.META, found), found.revision if found else 0, answer["revision"])
+    revision = found.revision if found else 0
+    return Meta(keys.document(keys.META, found), revision, answer["revision"], answer["cluster"])
 
 
 def closed(run: Run, meta: Meta, comes_back: bool = False) -> Procedure[Meta]:
@@ -167,11 +170,12 @@ def opened(meta: Meta) -> Procedure[None]:
 
 
 def _written(meta: Meta, document: Document) -> Procedure[Meta]:
+    document = {**document, "cluster": meta.cluster}
     written = keys.written(keys.META, document)
     answer = yield Transact((Compare(keys.META, meta.revision),), (written,))
     if not answer["succeeded"]:
         raise _changed_meanwhile()
-    return Meta(document, answer["revision"], answer["revision"])
+    return Meta(document, answer["revision"], answer["revision"], answer["cluster"])
 
 
 def _changed_meanwhile() -> RegistryBusy:

@@ -6,13 +6,14 @@ its room on a host. It is taken whole, in one transaction, and goes whole."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping
+from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional
 
-from ...model import address_clash, hints, nics
+from ...model import address_clash, hints, nics, registry_hints
 from ...model.errors import InstanceExists
 from ...model.messages import Document
 from ...model.quota import Amounts
-from .. import groups, quotas
+from ...model.volumes import volume_uuid
+from .. import groups, quotas, volumes
 from ..plan import Instance
 from ..procedures.steps import Procedure
 from . import keys
@@ -22,7 +23,13 @@ from .transactions import Draft
 
 def held_by(spec: Mapping[str, Any], project: str) -> List[str]:
     """The keys that have to be its own."""
-    return [keys.name(project, spec["name"]), *map(keys.of_nic, nics.taken(spec.get("networks")))]
+    own = [keys.name(project, spec["name"]), *map(keys.of_nic, nics.taken(spec.get("networks")))]
+    return [*own, *_volumes(spec, project)]
+
+
+def _volumes(spec: Mapping[str, Any], project: str) -> Dict[str, str]:
+    """Key -> name."""
+    return {keys.volume(volume_uuid(project, each["name"])): each["name"] for each in spec.get("volumes") or ()}
 
 
 def wanted(instance: Instance) -> List[str]:
@@ -33,30 +40,58 @@ def wanted(instance: Instance) -> List[str]:
 
 
 def take(
-    draft: Draft, instance: Instance, entry: Document, limits: Mapping[str, Amounts], names: Mapping[str, str]
-) -> None:
-    """Have the instance take all of it. ``entry``: what the registry has of it; ``names``: host uuid -> name. Raise InstanceExists,
-    AddressTaken, GroupPolicyViolation or QuotaExceeded."""
+    draft: Draft,
+    instance: Instance,
+    entry: Document,
+    limits: Mapping[str, Amounts],
+    names: Mapping[str, str],
+    lost: Collection[str] = (),
+) -> Procedure[None]:
+    """Have the instance take all of it. ``entry``: what the registry has of it; ``names``: host uuid -> name; ``lost``: uuids of
+    hosts that are gone for good. Raises what hold() does, GroupPolicyViolation or QuotaExceeded."""
     uuid, spec, project = instance["uuid"], instance["spec"], instance["project"]
     holds = held_by(spec, project)
-    for key in holds:
-        if draft.get(key) not in (None, uuid):
-            raise _taken(instance, key, draft.get(key))
+    yield from hold(draft, instance, holds)
+    yield from draft.read(*entry["holds"])
+    let_go(draft, uuid, set(entry["holds"]) - set(holds))  # as where its host removed it, and nobody told the registry
     group = spec.get("group")
     members = others(draft, group["uuid"], uuid) if group else {}
-    check_seat(spec, members, instance["host_uuid"], names)
+    check_seat(spec, members, instance["host_uuid"], names, lost)
     request = quotas.request_of(uuid, instance, lambda _spec: len(members))
-    used = less(draft.get(keys.quota(project)) or {}, _given_back(entry, built=bool(entry["owner"])))
+    goes_along = bool(lost_owner(instance, entry))
+    built = bool(entry["owner"]) and not goes_along
+    used = less(draft.get(keys.quota(project)) or {}, _given_back(entry, built))
     over = quotas.over([request], {project: used}, limits)
     if over:
         raise over[uuid]
-    for key in holds:
-        draft.put(key, uuid)
     if group:
         draft.put(keys.group(group["uuid"]), {**members, uuid: [instance["host_uuid"]]})
     draft.put(keys.quota(project), more(used, request.needs))
+    holds = list(dict.fromkeys([*holds, *entry["holds"]])) if goes_along else holds
     entry.update(amounts=dict(request.needs), holds=holds, group=group["uuid"] if group else None, stays=_stays(spec))
     take_room(draft, instance, keys.epoch_of(instance) + 1)
+
+
+def lost_owner(instance: Instance, entry: Document) -> Optional[str]:
+    """The uuid of the lost host from which another one is to take the instance over. Until that has it, it is that host's, with all
+    that it holds."""
+    return entry["owner"] if entry["owner"] and entry["owner"] == instance.get("take_over") else None
+
+
+def hold(draft: Draft, instance: Mapping[str, Any], holds: Iterable[str]) -> Procedure[None]:
+    """Have the instance hold the keys, which were read. Raises InstanceExists, AddressTaken or VolumeInUse if another one has one."""
+    for key in holds:
+        other = draft.get(key)
+        if other not in (None, instance["uuid"]):
+            yield from draft.read(keys.instance(other))
+            raise _taken(instance, key, other, (draft.get(keys.instance(other)) or {}).get("name", other))
+        draft.put(key, instance["uuid"])
+
+
+def let_go(draft: Draft, uuid: str, holds: Iterable[str]) -> None:
+    for key in holds:
+        if draft.get(key) == uuid:
+            draft.remove(key)
 
 
 def take_room(draft: Draft, instance: Instance, epoch: int) -> None:
@@ -69,10 +104,17 @@ def take_room(draft: Draft, instance: Instance, epoch: int) -> None:
     draft.put(keys.host(instance["host_uuid"]), {**host, **told})
 
 
-def check_seat(spec: Document, members: Mapping[str, List[str]], host_uuid: str, names: Mapping[str, str]) -> None:
-    """Raise GroupPolicyViolation if the other ``members`` of its group forbid that host. Anti-affinity is for the host to decide."""
+def check_seat(
+    spec: Document,
+    members: Mapping[str, List[str]],
+    host_uuid: str,
+    names: Mapping[str, str],
+    lost: Collection[str] = (),
+) -> None:
+    """Raise GroupPolicyViolation if the other ``members`` of its group, where they are not ``lost``, forbid that host.
+    Anti-affinity is for the host to decide."""
     if groups.spans_hosts(spec):
-        elsewhere = {names.get(at, at) for hosts in members.values() for at in hosts if at != host_uuid}
+        elsewhere = {names.get(at, at) for hosts in members.values() for at in hosts if at not in (host_uuid, *lost)}
         violated = groups.violation(spec, sorted(elsewhere))
         if violated:
             raise violated
@@ -108,6 +150,11 @@ def check_growth(draft: Draft, entry: Document, instance: Instance, limits: Mapp
         raise over[instance["uuid"]]
 
 
+def held_of(record: Mapping[str, Any], project: str, name: str, volumes: Iterable[str]) -> List[str]:
+    """The keys of what a host shows of the instance. ``volumes``: the keys of those that it has."""
+    return [keys.name(project, name), *map(keys.of_nic, record.get("nics") or ()), *sorted(volumes)]
+
+
 def _without_flavors(draft: Draft, entry: Document) -> Dict[str, int]:
     """What its project uses beside the flavors that it counts with."""
     own = {part: entry["amounts"].get(part, 0) for part in quotas.of_flavors()}
@@ -130,9 +177,7 @@ def drop(draft: Draft, uuid: str, entry: Document, built: bool) -> Procedure[Non
     which the next owner begins."""
     quota, group = keys.quota(entry["project"]), keys.group(entry["group"] or "")
     yield from draft.read(quota, *entry["holds"], *([group] if entry["group"] else []))
-    for key in entry["holds"]:
-        if draft.get(key) == uuid:
-            draft.remove(key)
+    let_go(draft, uuid, entry["holds"])
     if entry["group"]:
         draft.put(group, others(draft, entry["group"], uuid))
     draft.put(quota, less(draft.get(quota) or {}, _given_back(entry, built)))
@@ -149,12 +194,18 @@ def _given_back(entry: Document, built: bool) -> Dict[str, int]:
     return less(entry["amounts"], entry.get("stays", {})) if built else dict(entry["amounts"])
 
 
-def _taken(instance: Instance, key: str, other: str) -> Exception:
+def _taken(instance: Mapping[str, Any], key: str, other: str, name: str) -> Exception:
     if key.startswith(keys.NAMES):
         text = "project %s has an instance %s already, with the uuid %s"
-        return InstanceExists(text % (instance["project"], instance["name"], other), hint=hints.another_name())
-    held = {keys.nic_of(key): {other: "instance %s" % other}}
-    return address_clash.clash(instance["spec"], held) or InstanceExists("%s is taken" % key)
+        return InstanceExists(
+            text % (instance["project"], instance["spec"]["name"], other), hint=registry_hints.free_name()
+        )
+    if key.startswith(keys.VOLUMES):
+        return volumes.in_use(_volumes(instance["spec"], instance["project"])[key], name, instance["name"])
+    held = {keys.nic_of(key): {other: "instance %s" % name}}
+    return address_clash.clash(instance["spec"], held) or address_clash.AddressTaken(
+        "%s has %s already" % (name, keys.nic_of(key)), hint=hints.another_address(instance["name"])
+    )
 
 
 def others(draft: Draft, group_uuid: str, uuid: str) -> Dict[str, List[str]]:

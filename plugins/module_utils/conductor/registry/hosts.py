@@ -9,7 +9,7 @@ A host's document is the one of host_facts, of whatever age: the claim on the ho
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ...model import host_document, nics
 from ...model.lifecycle import CLAIM, CLAIMED
@@ -30,6 +30,7 @@ COUNTED = (
     ("local_gb_used", "disk_gb", 1),
     ("free_disk_gb", "disk_gb", -1),
 )
+NO_ROOM = dict.fromkeys(("vcpus", "pcpus", "memory_mb", "disk_gb"), 0)
 
 
 MOST_REMOVED = 100  # of a host, before the registry looks which of them its facts show
@@ -115,10 +116,10 @@ def as_of_now(host: Document, document: Document) -> Document:
     entries = {each["uuid"]: each for each in document["instances"]}
     now = {**document, "num_instances": document["num_instances"]}
     for uuid, epoch in host["removed"].items():
-        if uuid in entries and not _is_later(entries[uuid], epoch):
+        if uuid in entries and _is_over(entries[uuid], epoch):
             _count(now, entries.pop(uuid), -1)
     for uuid, entry in host["reserved"].items():
-        if uuid not in entries or _is_later(entry, keys.epoch_of(entries[uuid])):
+        if uuid not in entries or _is_newer(entry, entries[uuid]):
             if uuid in entries:
                 _count(now, entries[uuid], -1)
             entries[uuid] = entry
@@ -132,8 +133,17 @@ def _count(document: Document, entry: Mapping[str, Any], many: int) -> None:
         document[total] = document.get(total, 0) + sign * many * entry.get(part, 0)
 
 
-def _is_later(entry: Mapping[str, Any], epoch: int) -> bool:
-    return not entry.get("foreign") and keys.epoch_of(entry) > epoch
+def _is_newer(reserved: Mapping[str, Any], shown: Mapping[str, Any]) -> bool:
+    return _generation(reserved) > _generation(shown)
+
+
+def _generation(entry: Mapping[str, Any]) -> List[int]:
+    return list(entry.get("generation") or (0, 0))
+
+
+def _is_over(entry: Mapping[str, Any], epoch: int) -> bool:
+    """Whether it shows an instance that was removed since. A guest that is no instance any more stays, and takes room."""
+    return not entry.get("foreign") and keys.epoch_of(entry) <= epoch
 
 
 def reservation(instance: Instance, epoch: int) -> Document:
@@ -212,16 +222,39 @@ def bounded(draft: Draft, host_uuid: str, removed: Dict[str, int]) -> Procedure[
     have more and more of it."""
     if len(removed) <= MOST_REMOVED:
         return removed
+    shown = yield from _shown(draft, host_uuid)
+    return removed if shown is None else {uuid: epoch for uuid, epoch in removed.items() if uuid in shown}
+
+
+def change_room(draft: Draft, host_uuid: str, uuid: str, generation: Sequence[int], is_taken: bool) -> Procedure[None]:
+    """Have the host show an instance that it keeps with the room that its flavor takes, or with none, from this generation on."""
+    key = keys.host(host_uuid)
+    yield from draft.read(key)
+    host, shown = draft.get(key), (yield from _shown(draft, host_uuid)) or {}
+    entry = host and (host["reserved"].get(uuid) or shown.get(uuid))
+    if not entry:
+        return
+    now = {**entry, **(_room(entry) if is_taken else NO_ROOM), "generation": list(generation)}
+    if now != entry:
+        told = {"provider": host["provider"] + 1, "reserved": {**host["reserved"], uuid: now}}
+        draft.put(key, {**host, **told})
+
+
+def _room(entry: Mapping[str, Any]) -> Document:
+    flavor, disks = entry["flavor"] or {}, entry.get("disks") or {}
+    disk_gb = sum(flavor.get(part, 0) for part in ("root_gb", "ephemeral_gb")) + sum(disks.values())
+    return {**NO_ROOM, **{part: flavor.get(part, 0) for part in ("vcpus", "memory_mb")}, "disk_gb": disk_gb}
+
+
+def _shown(draft: Draft, host_uuid: str) -> Procedure[Optional[Dict[str, Document]]]:
+    """By uuid, the instances that the facts of the host show; None if they are wrong."""
     key = keys.facts(host_uuid)
     yield from draft.read(key)
     found = draft.found[key]
-    if found is None:
-        return {}
     with WRONG:
-        facts = host_document.check(keys.unpacked_facts({key: found})[key])
-        shown = {each["uuid"] for each in facts["instances"]}
-        return {uuid: epoch for uuid, epoch in removed.items() if uuid in shown}
-    return removed
+        facts = host_document.check(keys.unpacked_facts({key: found})[key]) if found else {"instances": ()}
+        return {each["uuid"]: each for each in facts["instances"]}
+    return None
 
 
 def _read_as(host: Document) -> Any:
@@ -236,11 +269,9 @@ def _told(host: Document, document: Document) -> Document:
         "reserved": {
             uuid: entry
             for uuid, entry in host["reserved"].items()
-            if uuid not in shown or _is_later(entry, keys.epoch_of(shown[uuid]))
+            if uuid not in shown or _is_newer(entry, shown[uuid])
         },
         "removed": {
-            uuid: epoch
-            for uuid, epoch in host["removed"].items()
-            if uuid in shown and not _is_later(shown[uuid], epoch)
+            uuid: epoch for uuid, epoch in host["removed"].items() if uuid in shown and _is_over(shown[uuid], epoch)
         },
     }

@@ -28,7 +28,8 @@ NAMES, ADDRESSES, MACS, VOLUMES = "/berth/name/", "/berth/addr/", "/berth/mac/",
 SCHEMA = registry_documents.SCHEMA
 MOST_FACTS = 1 << 24  # bytes of one host's document
 AT_ONCE = 500  # documents that are read as one text, so that the names of their fields are there once
-CREATE, MOVE, COUNT = registry_documents.CREATE, registry_documents.MOVE, registry_documents.COUNT
+CREATE, MOVE, CHANGE = registry_documents.CREATE, registry_documents.MOVE, registry_documents.CHANGE
+COUNT = registry_documents.COUNT
 
 
 class RegistryDocumentInvalid(BerthError):
@@ -172,6 +173,11 @@ def _invalid_facts(key: str, rule: str) -> BerthError:
 
 def _invalid(error: Type[BerthError], key: str, field: str, value: Any, rule: str) -> BerthError:
     return error("%s in the registry: %s is not valid" % (key, field), field=field, value=value, rule=rule)
+
+
+def is_of_cluster(meta: Document, cluster: str) -> bool:
+    """Whether the engine is the one that META was written to."""
+    return bool(meta.get("cluster", cluster) == cluster)
 
 
 def new_instance(instance_name: str, project: str) -> Document:

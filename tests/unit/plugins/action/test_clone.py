@@ -11,11 +11,12 @@ from controller import Controller
 from held_case import WEB, held
 from placement_case import CATALOG, VM, facts
 
+from ansible_collections.berth.kvm.plugins.action import create_instances
 from ansible_collections.berth.kvm.plugins.module_utils.model import clone_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_digest import digests
-from ansible_collections.berth.kvm.plugins.plugin_utils import berth_name, builds
+from ansible_collections.berth.kvm.plugins.plugin_utils import berth_name
 from ansible_collections.berth.kvm.plugins.plugin_utils.inventory_variables import raw_vars
 
 TINY = {
@@ -69,7 +70,7 @@ def test_a_clone_that_no_inventory_has_is_as_the_inventory_has_its_source_but_fo
     made = result["ansible_facts"]["berth_plan"]["instances"]["web2"]
     assert [nic["network"] for nic in made["spec"]["networks"]] == ["lan"] and not made["spec"].get("volumes")
     assert made["spec"]["networks"][0]["mac"] and not made.get("locked")
-    wanted = builds._built(it.task_vars(), "web2", made)
+    wanted = create_instances._built(it.task_vars(), "web2", made)
     assert wanted["seed"]["ssh_keys"] == ["ssh-ed25519 AAAA web2"] and wanted["spec"]["clone_of"] == WEB
 
 
@@ -96,7 +97,7 @@ def test_a_clone_of_what_no_inventory_has_gets_flavor_and_data_disks_of_the_reco
     it, result = clone(listed=False, disks={"db": 3})
     made = result["ansible_facts"]["berth_plan"]["instances"]["web2"]
     assert made["spec"]["flavor"]["name"] == "tiny" and [each["name"] for each in made["spec"]["disks"]] == ["db"]
-    assert builds._built(it.task_vars(), "web2", made)["spec"]["clone_of"] == WEB
+    assert create_instances._built(it.task_vars(), "web2", made)["spec"]["clone_of"] == WEB
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_an_adopted_instance_is_not_cloned():
 def test_a_clone_is_made_on_no_other_host_and_can_be_moved_afterwards():
     code, message = refused(web2={**VM, "berth_target_host": "h1"})
     assert code == "CloneNotPossible" and "the disks of web1 are on h2" in message
-    assert clone_hints.move_afterwards("web2") in message
+    assert clone_hints.move_afterwards("web2", "web1") in message
     assert planned(web2=VM)["host"] == "h2"
 
 

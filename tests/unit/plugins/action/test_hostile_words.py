@@ -115,7 +115,7 @@ def test_no_text_of_a_host_is_more_than_text_where_a_volume_is_shown(text, only_
 def test_no_field_of_the_closing_table_is_more_than_text(text, only_text):
     fields = ("instance", "state", "host", "flavor", "address", "why", "error")
     rows = [closing_table.Outcome(**{"instance": "web1", "state": "active", field: text}) for field in fields]
-    attempts = [{"attempt": 1, "host": text, "code": text, "cause": text}]
+    attempts = [{"attempt": number, "host": text, "code": text, "cause": text} for number in (1, 2)]
     lines = closing_table.closing(rows, {text: text}, closing_table.tried(text, WEB, attempts))
     assert screen.say(*lines) == [str(safe_text.visible(line)) for line in lines]
     only_text(len(lines))

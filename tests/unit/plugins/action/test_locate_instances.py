@@ -171,6 +171,15 @@ def test_what_changes_guests_needs_a_selection_or_the_word_that_all_are_meant(lo
         assert "failed" in locate(method, {**run, "berth_delete_all": True}, selected=False, h1=[held()])
 
 
+def test_a_rename_to_its_first_name_is_run_again_by_that_name_and_no_other_thing_of_the_inventory_gives_its_name(
+    locate, monkeypatch
+):
+    monkeypatch.setattr(driving, "ask_each", lambda *given: {host: {"notes": {}} for host in given[3]})
+    again = locate("rename", {"berth_new_name": "web1"}, h1=[held()])
+    assert (again["found"], again["errors"]) == (["web1"], {})
+    assert "nothing else in the inventory" in locate("rename", {"berth_new_name": "h1"}, h1=[held()])["errors"]["web1"]
+
+
 @pytest.mark.parametrize("method", ["recover", "console"])
 def test_what_changes_nothing_that_was_not_asked_for_needs_no_selection(locate, method):
     assert locate(method, {}, selected=False, h1=[held()])["names"] == ["web1"]
@@ -271,10 +280,13 @@ def test_of_two_copies_a_lock_is_taken_off_wherever_it_is(locate):
     assert "InstanceIsLocked" in locate("keep_one", {"berth_keep_on": "h2"}, **copies)["errors"]["web1"]
 
 
-@pytest.mark.parametrize("method", ["delete", "stop"])
-def test_the_move_of_an_instance_is_ended_first_where_it_is_deleted_and_nothing_else_is_done_in_a_move(locate, method):
-    located = locate(method, {}, h1=[held(phase="resizing", task_state="resize_prep")])
-    ends = method == "delete"
+@pytest.mark.parametrize("method", ["delete", "stop", "unshelve"])
+@pytest.mark.parametrize("vm_state", ["active", "shelved_offloaded"])
+def test_a_move_is_ended_first_by_a_delete_or_the_unshelve_of_what_is_shelved_and_nothing_else_is_done_in_it(
+    locate, method, vm_state
+):
+    located = locate(method, {}, h1=[held(phase="resizing", task_state="resize_prep", vm_state=vm_state)])
+    ends = method == "delete" or method == "unshelve" and vm_state != "active"
     assert (located["found"], located["moving"], "web1" in located["errors"]) == ([], ["web1"] * ends, not ends)
 
 

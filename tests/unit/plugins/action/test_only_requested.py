@@ -10,8 +10,8 @@ from controller import Controller
 from held_case import WEB, held
 from placement_case import CATALOG, facts
 
+from ansible_collections.berth.kvm.plugins.action import create_instances
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_digest import digests
-from ansible_collections.berth.kvm.plugins.plugin_utils import builds
 
 HAS = {
     "name": "old", "vcpus": 2, "memory_mb": 256, "root_gb": 3, "ephemeral_gb": 0, "swap": 0, "extra_specs": {"x": "y"},
@@ -72,5 +72,5 @@ def test_an_instance_of_the_inventory_says_what_it_should_have():
 def test_its_host_is_asked_as_for_any_other(monkeypatch):
     it, result = create({"berth_mend": True})
     instance = result["ansible_facts"]["berth_plan"]["instances"]["web1"]
-    wanted = builds._built(it.task_vars(), "web1", instance)
+    wanted = create_instances._built(it.task_vars(), "web1", instance)
     assert wanted["mend"] and wanted["spec"] == instance["spec"]

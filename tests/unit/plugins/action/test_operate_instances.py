@@ -270,3 +270,37 @@ def test_an_unshelve_restores_from_where_the_host_says_that_the_disks_are(operat
     (restore,) = [given for given in asked if given["state"] == "restored"]
     assert (restore["to"], restore["backup"], restore["discards"]) == ("/b", "20260102T030405Z", "web1")
     assert [given["state"] for given in asked] == ["unshelved", "unshelved", "restored", "started"]
+
+
+FULL = {"code": "ClaimFailed", "message": "no room", "retryable": True}
+
+
+@pytest.mark.parametrize("retryable", [True, False])
+def test_an_unshelve_that_its_own_host_cannot_do_asks_placement_for_another_and_else_says_both_reasons(
+    operate, monkeypatch, retryable
+):
+    asked = []
+
+    def read_and_plan(_action, about, names):
+        asked.append((about.operation, names))
+        return {"moves": {}, "errors": {"web1": "NoValidHost: none has room"}}
+
+    monkeypatch.setattr(operate_instances.ActionModule, "read_and_plan", read_and_plan)
+    hosts = Hosts(
+        web1={"changed": False, "error": {**FULL, "retryable": retryable}},
+        web2={"changed": False, "instance": {"uuid": "u"}},
+    )
+    done = operate("unshelve", hosts)
+    assert asked == ([("cold_migrate", ["web1"])] if retryable else [])
+    assert done["web1"]["msg"] == "ClaimFailed: no room" + ("; NoValidHost: none has room" if retryable else "")
+    assert not done["web2"].get("error")
+
+
+def test_a_move_to_unshelve_that_was_cut_off_is_planned_again_and_is_no_end_of_its_own(operate, monkeypatch):
+    monkeypatch.setattr(
+        operate_instances.ActionModule,
+        "read_and_plan",
+        lambda *_given: {"moves": {}, "errors": {"web1": "HostUnknown: h2 is silent"}},
+    )
+    done = operate("unshelve", Hosts(), moving=["web1"], instances={"web2": {"uuid": "u", "hosts": ["h1"]}})
+    assert "HostUnknown: h2 is silent" in done["web1"]["msg"] and len(done["web1"]["outcomes"]) == 2

@@ -480,6 +480,17 @@ def test_where_each_instance_may_go_is_told_with_how_and_why_not_elsewhere(capsy
     assert "b, not anywhere: InstanceIsLocked" in capsys.readouterr().out
 
 
+def test_capacity_says_where_without_the_hosts_that_stay_free(capsys):
+    assert controller().run("ask_fleet", {"question": "capacity", "kept_free": 3})["answer"]["small"]["count"] == 0
+    assert "small 0 nowhere" in " ".join(capsys.readouterr().out.split())
+
+
+def test_movability_tells_of_the_selected_instances_alone(capsys):
+    it = controller(inventory=("a", "b", "c"))
+    assert set(it.run("ask_fleet", {"question": "movability", "instances": ["a", "c"]})["answer"]) == {"a"}
+    assert "c is on no host that answers" in capsys.readouterr().out
+
+
 def test_members_of_an_affinity_group_move_cold_where_one_of_them_does():
     kept = [{"name": "before", "made_at": 1, "taken": "running", "size_gb": 1, "disks": ["root"]}]
     it = in_affinity_group(snapshots={"a": kept})

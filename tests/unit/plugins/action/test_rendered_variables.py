@@ -12,6 +12,7 @@ from ansible.parsing import vault
 from ansible.template import trust_as_template
 from controller import Controller
 
+from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.plugin_utils import limits, whose_variables
 from ansible_collections.berth.kvm.plugins.plugin_utils.inventory_variables import variables
@@ -45,6 +46,24 @@ def test_a_vaulted_value_is_what_was_encrypted_and_checked_as_that(encrypted, va
 def test_a_vaulted_value_that_breaks_a_rule_is_refused(encrypted):
     it, task_vars = fleet(berth_shutdown_timeout=encrypted("soon"))
     assert "a whole number from 0 to 86400 seconds" in it.run("check_variables", None, task_vars)["msg"]
+
+
+@pytest.mark.follows("give_vault_password")
+def test_a_vaulted_value_without_the_password_says_how_to_give_it(encrypted, monkeypatch):
+    _it, task_vars = fleet(berth_locked=encrypted("true"))
+    given = vault.VaultSecretsContext._current
+    monkeypatch.setattr(vault.VaultSecretsContext, "_current", vault.VaultSecretsContext([]))
+    with pytest.raises(InvalidInput) as refused:
+        variables(task_vars, "web1", ["berth_locked"])
+    assert refused.value.hint == input_hints.give_vault_password()
+    monkeypatch.setattr(vault.VaultSecretsContext, "_current", given)
+    assert variables(task_vars, "web1", ["berth_locked"]) == {"berth_locked": "true"}
+
+
+def test_a_lookup_that_fails_names_the_variable():
+    _it, task_vars = fleet(berth_ssh_keys=[trust_as_template("{{ lookup('ansible.builtin.file', '/nonexistent') }}")])
+    with pytest.raises(InvalidInput, match="berth_ssh_keys: 'a template that fails' is not valid"):
+        variables(task_vars, "web1", ["berth_ssh_keys"])
 
 
 def test_a_part_that_is_vaulted_counts_as_rendered(encrypted):

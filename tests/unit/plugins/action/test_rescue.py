@@ -9,7 +9,7 @@ import pytest
 from held_case import held, image_asked
 from test_delete_volume import controller
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import rescue_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import operation_hints
 
 CHECKSUM = "sha256:" + "0" * 64
 SOURCE = {"url": "http://x/i", "checksum": CHECKSUM, "disk_format": "qcow2"}
@@ -68,7 +68,7 @@ def test_an_image_that_does_not_arrive_leaves_the_instance_alone(asked):
         ("debain", "there is no image debain"),
         ("direct", "an image that boots by itself"),
         ("floppy", "built are cdrom, disk"),
-        (None, rescue_hints.name_rescue_image()),
+        (None, operation_hints.name_rescue_image()),
     ],
 )
 @pytest.mark.follows("name_rescue_image")

@@ -35,6 +35,9 @@ class Dice:
     def choice(self, several):
         return several[0]
 
+    def random(self):
+        return 0.0
+
 
 class Site:
     """``engine``: one that the hosts do not belong to yet; ``world``: the hosts, without it."""

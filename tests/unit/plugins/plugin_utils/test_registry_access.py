@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -111,6 +112,16 @@ def test_a_run_notices_a_registry_that_was_put_back_under_it_before_it_has_anoth
         access.transact(Transact(reads=(keys.META,)))
     with pytest.raises(RegistryRestored):
         access.scan(Scan("/berth/quota/"))
+
+
+def test_a_run_does_not_believe_a_registry_that_was_restored_by_hand_before_it_began(memory):
+    document = json.loads(memory.keys[keys.META].value)
+    memory.transact(Transact(writes=(keys.written(keys.META, {**document, "cluster": memory.cluster}),)))
+    registry_access.Access(memory).transact(Transact(reads=(keys.META,)))
+    memory.cluster = "another"
+    with pytest.raises(RegistryRestored, match="by hand") as error:
+        registry_access.Access(memory).transact(Transact(reads=(keys.META,)))
+    assert "berth.kvm.audit" in error.value.hint
 
 
 # --- what hosts are asked

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.plugin_utils import watch_progress
+from ansible_collections.berth.kvm.plugins.action import migration
 
 
 class Action:
@@ -24,7 +24,7 @@ class Action:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    monkeypatch.setattr(watch_progress, "FIRST", 0.001)
+    monkeypatch.setattr(migration, "FIRST", 0.001)
 
 
 def test_what_the_command_prints_is_seen_more_than_once_while_the_block_runs():
@@ -35,7 +35,7 @@ def test_what_the_command_prints_is_seen_more_than_once_while_the_block_runs():
         if len(seen) == 2:
             enough.set()
 
-    with watch_progress.watching(Action(lambda action, command: {"rc": 0, "stdout": command}), "cat x", see):
+    with migration.watching(Action(lambda action, command: {"rc": 0, "stdout": command}), "cat x", see):
         assert enough.wait(5)
     assert seen[:2] == ["cat x", "cat x"]
 
@@ -50,7 +50,7 @@ def test_a_look_that_fails_shows_nothing_and_does_not_end_the_looking(failure):
             raise failure
         return failure
 
-    with watch_progress.watching(Action(answer), "cat x", seen.append):
+    with migration.watching(Action(answer), "cat x", seen.append):
         assert tried.acquire(timeout=5) and tried.acquire(timeout=5)
     assert seen == []
 
@@ -63,7 +63,7 @@ def test_a_look_that_hangs_does_not_hold_up_the_end_and_is_not_shown_later():
         go_on.wait(5)
         return {"rc": 0, "stdout": "late"}
 
-    with watch_progress.watching(Action(answer), "cat x", seen.append):
+    with migration.watching(Action(answer), "cat x", seen.append):
         assert hanging.wait(5)
     go_on.set()
     assert seen == []
@@ -80,11 +80,11 @@ def test_the_looks_have_a_connection_of_their_own():
         return {"rc": 0, "stdout": ""}
 
     action.answer = answer
-    with watch_progress.watching(action, "cat x", lambda text: None):
+    with migration.watching(action, "cat x", lambda text: None):
         assert looked.wait(5)
     assert used[0] is not action._connection and used[0].become is not action._connection.become
 
 
 def test_an_error_of_the_block_comes_through():
-    with pytest.raises(KeyError), watch_progress.watching(Action(lambda action, command: {"rc": 1}), "cat x", print):
+    with pytest.raises(KeyError), migration.watching(Action(lambda action, command: {"rc": 1}), "cat x", print):
         raise KeyError("module")

@@ -16,7 +16,7 @@ from the source only what nobody else knows, and none of that decides what it bu
 
 from __future__ import annotations
 
-from ....model import adopted, adopted_move, hints, travelled_history, vm_states, volumes
+from ....model import adopted, adopted_move, hints, shelves, travelled_history, vm_states, volumes
 from ....model import migration as guards
 from ....model import migration as names
 from ....model.errors import InvalidInput
@@ -39,6 +39,7 @@ MAKES_THE_GUEST = (
     "disks",
     "volumes",
     adopted.KEY,
+    shelves.KEY,
     "pool",
     "numa_topology",
     "pci_requests",

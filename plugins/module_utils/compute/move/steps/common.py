@@ -151,6 +151,8 @@ def put(host, old, new, event=None):
         vm_state, task_state, status = lifecycle.names(
             new.migration["type"] == names.LIVE, new.role, new.phase, new.migration["vm_state_before"]
         )
+        if new.migration["vm_state_before"] == vm_states.SHELVED:
+            vm_state = vm_states.SHELVED  # nothing of it waits for a confirm
         new = new.replace(vm_state=vm_state, task_state=task_state, migration=dict(new.migration, status=status))
     if event:
         status = new.migration["status"] if new.migration else None

@@ -7,7 +7,7 @@ part of the instance."""
 
 from __future__ import annotations
 
-from ....model import hints
+from ....model import hints, shelves
 from ....model import migration as names
 from ....model.errors import BerthError
 from ....model.lifecycle import ACTIVE, CLAIM, CONFIRMING, IN, OUT, OWN, RESIZED, RESTORING, REVERTING
@@ -181,6 +181,8 @@ def finish(host, uuid, token, peer=None, lost=False, **_ignored):
     )
     if record.phase == CONFIRMING and names.same_host(record.migration):
         ended = ended.replace(resources=record.migration["new_resources"])
+    if shelves.of(record.spec):
+        ended = ended.replace(resources={})
     ended = put(host, record, ended, event)
     host.effects.settle(ended)
     return True

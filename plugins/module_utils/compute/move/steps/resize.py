@@ -2,12 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The steps of a resize or cold migration: stop, copy, let go (volumes first), take over, start. For the claim, see
-claim.py.
+claim.py. On the same host without a restart a running guest gets CPUs and memory, up to the ceilings of its flavor, and gives
+them back in a revert; its disks stay as they are.
 """
 
 from __future__ import annotations
 
-from ....model import adopted_move, host_hints, vm_states
+from ....model import adopted_move, growth, host_hints, vm_states
 from ....model import migration as guards
 from ....model import migration as names
 from ....model.lifecycle import CONFIRMING, FROZEN, IN, KEEP, OUT, OWN, RESIZED, RESIZING, RESTORING, REVERTING
@@ -29,7 +30,6 @@ from .common import (
     share_storage,
     was_on,
 )
-from .grow import shrinks
 
 
 def begin(
@@ -332,3 +332,31 @@ def is_on_new(host, record):
     """Whether the guest may have the new flavor or disks. One that boots from a volume may have no kept disk."""
     differs = record.spec["flavor"] != record.migration["old_spec"]["flavor"] or record.migration["grown"]
     return differs or host.effects.has_kept_disks(record)
+
+
+def grow(host, uuid, token, peer=None, **_ignored):
+    """If the new flavor takes no restart and the guest runs: write that it grows, THEN let it, then write RESIZED. Else change
+    nothing: the next leg restarts it. From here the room of the new flavor is enough for both."""
+    if is_past(host.store.read(uuid), token["op"], (OWN, RESIZED)):
+        return False
+    record = fenced(host, uuid, token, (OWN,))
+    if not (record.phase == RESIZING and needs_no_restart(record.migration) and host.effects.executing(uuid)):
+        return False
+    host.effects.check_asked()
+    record = put(host, record, moved(record, grown=True), "the guest grows")
+    new = moved(record, started=True, waits_since=host.since_boot())
+    new = new.replace(phase=RESIZED, spec=record.migration["new_spec"], resources=record.migration["new_resources"])
+    host.effects.grow(new)
+    put(host, record, new, "resized without a restart")
+    return {"ended": True}
+
+
+def needs_no_restart(move):
+    return growth.restart_needed(move["old_spec"], move["new_spec"]) is None
+
+
+def shrinks(host, record):
+    """Whether the guest has what the old flavor has, without a restart. Its disks are those of before, whatever happened."""
+    if not (record.migration["grown"] and was_on(record) and host.effects.executing(record.uuid)):
+        return False
+    return host.effects.shrink(record.replace(spec=record.migration["old_spec"]))

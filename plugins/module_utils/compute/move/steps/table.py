@@ -11,7 +11,7 @@ from ....model import hints
 from ....model.move_errors import MigrationConflict
 from ...connection import LibvirtTimeout
 from ...errors import file_not_usable
-from . import claim, confirm, delete, grow, live, resize, revert
+from . import claim, confirm, delete, live, resize, revert
 from .common import checked_view, view
 
 STEPS = {
@@ -23,7 +23,7 @@ STEPS = {
         revert.see_kept, revert.revert, revert.give_back, revert.take_back,
         delete.abort, revert.reclaim,
         delete.erase, delete.forget,
-        grow.grow, resize.resize_here, resize.restore_here,
+        resize.grow, resize.resize_here, resize.restore_here,
         live.inspect_live, live.check_live, live.follow_live, live.receive_seed, live.send_seed, live.prepare_live,
         live.migrate_live, live.verify_live, live.tell, live.take_over,
     )

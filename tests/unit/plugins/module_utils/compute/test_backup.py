@@ -367,6 +367,85 @@ def test_a_disk_on_which_others_stand_stays_although_its_description_is_lost(web
     assert os.path.exists(Place(to, web.uuid).path(first["id"], "root.qcow2")) and second["id"] in listed(web, to)
 
 
+# ---- delete
+
+
+def delete(web, to, *ids, **more):
+    done = act(web, "deleted", to, backup=",".join(ids), **more)
+    return [each["id"] for each in done["instance"]["backups"]]
+
+
+@pytest.mark.follows("delete_backups")
+def test_a_backup_goes_with_all_that_stand_on_it_and_not_without_them(web, to):
+    first, second, third = (back_up(web, to, chain=2)["id"] for _each in range(3))
+    for dry in (True, False):
+        with pytest.raises(keep.BackupNeeded, match="on %s stands %s" % (first, second)) as refused:
+            delete(web, to, first, dry=dry)
+    assert refused.value.hint == backup_hints.delete_backups("web1", [second, first])
+    assert delete(web, to, second, first, dry=True) == [first, second] and len(listed(web, to)) == 3
+    assert delete(web, to, second, first) == [first, second] and listed(web, to, deep=True) == {third: []}
+    assert act(web, "deleted", to, backup=first)["changed"] is False
+
+
+def test_one_that_cannot_be_read_is_deleted_unless_another_stands_on_it(web, to):
+    first, second = back_up(web, to)["id"], back_up(web, to)["id"]
+    for each in (first, second):
+        with open(Place(to, web.uuid).path(each, "backup.json"), "w") as file:
+            file.write("{")
+        if each == first:
+            with pytest.raises(keep.BackupNeeded):
+                delete(web, to, first)
+    assert delete(web, to, first, second) == [first, second] and os.listdir(os.path.join(to, web.uuid)) == []
+
+
+@pytest.mark.parametrize("ids", ["", "../x", "20260102T030405Z,x"])
+def test_only_ids_are_deleted(web, to, ids):
+    with pytest.raises(InvalidInput, match="berth_backup"):
+        act(web, "deleted", to, backup=ids)
+
+
+def test_a_deletion_that_is_killed_leaves_no_half_backup_and_the_next_ends_it(web, to, monkeypatch):
+    first, second = back_up(web, to)["id"], back_up(web, to)["id"]
+    with monkeypatch.context() as patched:
+        patched.setattr(place.paths, "remove_directory", lambda _path: (_ for _ in ()).throw(Killed()))
+        with pytest.raises(Killed):
+            delete(web, to, first, second)
+    assert next(Place(to, web.uuid).whole()).id == first
+    delete(web, to, first, second)
+    assert os.listdir(os.path.join(to, web.uuid)) == []
+
+
+def test_a_lock_stops_a_deletion(web, to):
+    first = back_up(web, to)["id"]
+    power.lock(web.instance(), "ada", "")
+    with pytest.raises(InstanceIsLocked):
+        delete(web, to, first)
+    assert list(listed(web, to)) == [first]
+
+
+def test_after_the_newest_was_deleted_whole_disks_are_copied(web, to):
+    first, second = back_up(web, to)["id"], back_up(web, to)["id"]
+    delete(web, to, second)
+    assert back_up(web, to)["kind"] == "full" and first in listed(web, to)
+
+
+@pytest.mark.follows("make_room_for_backups")
+def test_a_backup_for_which_there_is_no_room_names_those_that_may_go(web, to, monkeypatch):
+    first, second, third = (back_up(web, to, chain=2)["id"] for _each in range(3))
+
+    def full(*_arguments):
+        raise TransferFailed("No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(off, "copy", full)
+        with pytest.raises(BackupFailed) as failed:
+            back_up(web, to)
+    assert failed.value.hint == backup_hints.make_room_for_backups("web1", to, [second, first])
+    assert backup_hints.delete_backups("web1", [second, first]) in failed.value.hint
+    delete(web, to, second, first)
+    assert back_up(web, to)["previous"] == third
+
+
 # ---- restore
 
 

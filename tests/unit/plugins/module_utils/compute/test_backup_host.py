@@ -16,8 +16,13 @@ from procedure_case import driven
 from small_disks import holds, web_off, write
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts, away, keep, place, store
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import following, transfer
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.backup_host import Run, operate_anywhere
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.backup_host import (
+    Run,
+    list_backups,
+    operate_anywhere,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask
 from ansible_collections.berth.kvm.plugins.module_utils.model import backup_hints, reply
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -28,7 +33,7 @@ MIB = 1 << 20
 KVM, STORE, KEY = "kvm1", "backup1", "5" * 64
 OF_HOST = {
     "full": False, "chain": 30, "keep": None, "keep_days": None, "of": None, "backup": None, "discards": None, "deep": False,
-    "newest": None, "parts": [], "targets": [], "key": None,
+    "newest": None, "spare": [], "parts": [], "targets": [], "key": None,
 }  # fmt: skip
 OF_STORE = {**OF_HOST, "project_id": "default", "address": None}
 
@@ -60,7 +65,8 @@ class Fleet:
         task = {"uuid": self.case.uuid, "hosts": [KVM], "project_id": "default"}
         run = Run({STORE: None}, 4, lambda: KEY, self.dry)
         variables = {"to": self.to, "host": STORE, **given}
-        procedure = operate_anywhere(operation, {"web1": task}, {"web1": variables}, run)
+        asked = {"web1": task}, {"web1": variables}, run
+        procedure = list_backups(*asked) if operation == "backups" else operate_anywhere(operation, *asked)
         return driven(procedure, self._answers)["web1"]
 
     def _answers(self, step):
@@ -166,6 +172,16 @@ def test_a_damaged_backup_is_not_restored_and_the_disks_stay(web, to):
     assert code(restored(web, to)) == "BackupDamaged" and holds(web.root, 7) and left(web, to) == []
 
 
+def test_a_list_with_a_damaged_backup_fails_and_names_it(web, to):
+    """A timer that lists them would see no difference by its status."""
+    whole, damaged = back_up(web, to, full=True), back_up(web, to, full=True)
+    assert not Fleet(web, to).play("backups").errors
+    os.remove(os.path.join(to, web.uuid, damaged["id"], "root.qcow2"))
+    (error,) = Fleet(web, to).play("backups").errors
+    assert error["code"] == "BackupDamaged" and error["message"].endswith(damaged["id"])
+    assert whole["id"] not in error["message"]
+
+
 def test_what_no_wish_keeps_is_removed_on_the_backup_host(web, to):
     for _each in range(3):
         back_up(web, to, full=True, keep=2)
@@ -225,11 +241,32 @@ def test_a_backup_host_that_is_full_is_to_be_given_room_and_not_the_pool_of_the_
     def fill(*_arguments, **_more):
         raise following.failed("qemu-img convert failed with 1: No space left on device")
 
+    first, _second = back_up(web, to)["id"], back_up(web, to, full=True)
     monkeypatch.setattr(away.make.off, "copy_whole", fill)
-    done = Fleet(web, to).play("backup")
+    done = Fleet(web, to).play("backup", full=True)
     assert code(done) == "BackupFailed" and done.errors[0]["hint"] == backup_hints.make_room_for_backups(
-        "%s:%s" % (STORE, to)
+        "web1", "%s:%s" % (STORE, to), [first]
     )
+
+
+def test_backups_of_a_backup_host_are_deleted_after_the_host_of_the_instance_was_asked(web, to):
+    first, second = back_up(web, to)["id"], back_up(web, to)["id"]
+    assert code(Fleet(web, to).play("delete_backup", backup=first)) == "BackupNeeded"
+    fleet = Fleet(web, to, dry=True)
+    assert fleet.play("delete_backup", backup=second).changed and len(listed(web, to)) == 2
+    assert fleet.asked == [(KVM, "let_go"), (STORE, "deleted")]
+    done = Fleet(web, to).play("delete_backup", backup=second)
+    assert done.changed and [each["id"] for each in done.instance["backups"]] == [second]
+    assert listed(web, to, deep=True) == {first: []} and left(web, to) == []
+    assert not Fleet(web, to).play("delete_backup", backup=second).changed
+
+
+def test_no_backup_of_a_locked_instance_is_deleted(web, to):
+    first = back_up(web, to)["id"]
+    power.lock(web.instance(), "ada", "")
+    assert code(Fleet(web, to).play("delete_backup", backup=first)) == "InstanceIsLocked" and list(listed(web, to)) == [
+        first
+    ]
 
 
 @pytest.mark.follows("back_up_again")

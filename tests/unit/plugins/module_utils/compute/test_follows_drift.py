@@ -12,7 +12,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import net
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, rebuild_hints, update_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, operation_hints, update_hints
 
 NIC = {"network": "lan", "type": "bridge", "source": "br0", "mac": "02:00:00:00:00:01", "address": None}
 OPEN = {"groups": [], "rules": None, "allowed": []}
@@ -48,7 +48,7 @@ def test_other_security_groups_are_followed_by_create(web):
 def test_what_an_instance_keeps_is_other_when_it_was_made_anew(web):
     web.spec = {**web.spec, "image": {**web.spec["image"], "name": "other"}}
     (said,) = told(web)
-    assert said == "inventory says other image. " + rebuild_hints.rebuild_to_follow("web1")
+    assert said == "inventory says other image. " + operation_hints.rebuild_to_follow("web1")
     web.instance().absent()
     web.make()
     assert told(web) == []

@@ -19,10 +19,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import upd
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import addressing
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import security_group_members as in_conductor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.addressing import addresses
-from ansible_collections.berth.kvm.plugins.module_utils.model import address_clash, packet_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import address_clash, networks, packet_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.module_utils.placement import request
 from ansible_collections.berth.kvm.plugins.modules import rescan
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, fleet_filters
 
@@ -62,7 +61,7 @@ class World:
             "address": address,
         }
         nic = {**given, "network": "lan", **more}
-        case.spec["networks"] = [request.make_nic(case.uuid, 0, nic, catalog, "virtio", groups)]
+        case.spec["networks"] = [networks.make_nic(case.uuid, 0, nic, catalog, "virtio", groups)]
         case.make()
         return case
 

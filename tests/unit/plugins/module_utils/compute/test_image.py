@@ -191,6 +191,14 @@ def test_a_url_where_nothing_is_is_tried_on_no_other_host(pool, web, monkeypatch
     assert left_in(pool) == []
 
 
+@pytest.mark.follows("reach_image")
+def test_who_corrects_the_url_of_an_image_has_it(pool, web):
+    with pytest.raises(ImageUrlDead) as caught:
+        ensure(pool, described(web[0] + "/404"), 0)
+    assert caught.value.hint == disk_hints.reach_image()
+    assert ensure(pool, described(web[0] + "/whole"), 0)["fetched"]
+
+
 @pytest.mark.parametrize("target", ["ftp://127.0.0.1/x", "file:///etc/passwd", "data:,x"])
 def test_a_redirection_leads_to_web_servers_only(pool, web, target):
     web[1].location = target

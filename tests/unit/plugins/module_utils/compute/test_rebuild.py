@@ -28,12 +28,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.rebuild im
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import ledger
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import adopting
-from ansible_collections.berth.kvm.plugins.module_utils.model import (
-    hints,
-    rebuild_hints,
-    request_digest,
-    snapshots,
-)
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, operation_hints, request_digest, snapshots
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
 
@@ -169,7 +164,7 @@ def test_what_is_lost_is_named_and_needs_its_word(web, discards):
     for ask in (web.would, web.rebuild):
         with pytest.raises(RebuildDiscards, match="web1 would lose root disk 1 GiB, snapshot one ") as refused:
             ask(discards=discards)
-        assert refused.value.hint == rebuild_hints.discard_root("web1")
+        assert refused.value.hint == operation_hints.discard_root("web1")
     assert web.record == before and web.root_is_of() == [OLD] and web.domain.isActive()
     assert given_up.words(web.instance(), "rebuilt", None) == ["root disk 1 GiB", "snapshot one"]
     assert web.rebuild()
@@ -298,7 +293,7 @@ def test_what_a_rebuild_does_not_bring_is_refused_before_anything_is_done(web, w
     for ask in (web.would, web.rebuild):
         with pytest.raises(RebuildNotPossible, match=words) as refused:
             ask()
-        assert refused.value.hint == rebuild_hints.update_first("web1")
+        assert refused.value.hint == operation_hints.update_first("web1")
     assert web.record == before and web.root_is_of() == [OLD]
     web.wanted.update(image=before.spec["image"], networks=[])
     assert web.rebuild()

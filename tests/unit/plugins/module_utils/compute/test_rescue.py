@@ -32,7 +32,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host import chec
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.record_copy import take_back
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor, interrupted
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.outcome_of_create import left_as_found
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, migration, rescue_hints, rescues
+from ansible_collections.berth.kvm.plugins.module_utils.model import hints, migration, operation_hints, rescues
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
@@ -192,7 +192,7 @@ def test_create_leaves_it_rescued_and_starts_it_so(web):
     web.act("rescued")
     assert not power.converge(web.instance(), None, None, "running", 0)
     shown = {"result": {"state": "running", "vm_state": "rescued"}}
-    assert left_as_found(shown) == "rescued; " + rescue_hints.go_back()
+    assert left_as_found(shown) == "rescued; " + operation_hints.go_back()
     assert left_as_found({**shown, "locked": "me"}) == "rescued; locked"
     web.domain.destroy()
     assert power.converge(web.instance(), None, None, "running", 0)
@@ -240,7 +240,7 @@ def test_another_image_is_another_rescue(web):
     for dry in (True, False):
         with pytest.raises(RescueNotPossible, match="web1 is rescued from image debian-12") as refused:
             web.act("rescued", dry, rescue_image=other)
-    assert refused.value.hint == rescue_hints.unrescue_first("web1")
+    assert refused.value.hint == operation_hints.unrescue_first("web1")
     web.act("unrescued")
     assert web.act("rescued", rescue_image=other)
 
@@ -318,7 +318,7 @@ def test_the_doctor_names_one_whose_guest_is_off_and_what_it_says_starts_it(web)
     web.domain.destroy()
     (found,) = [each for each in checkup.look(web.host) if each["uuid"] == web.uuid]
     assert found["code"] == "RescuedGuestOff"
-    assert doctor.TODO["RescuedGuestOff"]("kvm1", "web1", "") == rescue_hints.rescued_and_off("web1")
+    assert doctor.TODO["RescuedGuestOff"]("kvm1", "web1", "") == operation_hints.rescued_and_off("web1")
     assert web.act("rescued") and web.state() == RESCUED and web.boots_from() == ["rescue.qcow2"]
     web.domain.destroy()
     assert web.act("unrescued") and web.state() == ON

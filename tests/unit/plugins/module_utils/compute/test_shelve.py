@@ -10,128 +10,48 @@ import os
 import pytest
 from backup_case import make_place, needed
 from instance_case import Killed
-from procedure_case import driven
-from small_disks import holds, web_off, write
+from shelve_case import (
+    KVM,
+    MIB,
+    OF_BACKUP,
+    OF_INSTANCE,
+    ON,
+    SHELVED,
+    STORE,
+    Fleet,
+    backups,
+    closed,
+    make_room,
+    make_web,
+)
+from small_disks import holds
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts as backup_acts
-from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import keep, place, store
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import keep, place
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import acts, gate, shelve
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup, facts
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import transfer
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import drained
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import interrupted
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.outcome_of_create import left_as_found
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import shelve as procedures
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.backup_host import Run
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
     hints,
+    operation_hints,
     quota,
-    reply,
-    shelve_hints,
     shelves,
     snapshot_hints,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, TransferFailed
 
 pytestmark = needed
-MIB = 1 << 20
-KVM, STORE, KEY = "kvm1", "backup1", "5" * 64
-OF_INSTANCE = {
-    **dict.fromkeys(("token", "after", "snapshot", "seed", "spec", "shelve_to")), "changed_disks": False, "shutdown_timeout": 0,
-    "mend": False,
-}  # fmt: skip
-OF_BACKUP = {
-    "full": False, "chain": 30, "keep": None, "keep_days": None, "of": None, "backup": None, "discards": None, "deep": False,
-    "newest": None, "parts": [], "targets": [], "key": None,
-}  # fmt: skip
-ON, OFF = ("active", None, "running", True), ("stopped", None, "shutdown", False)
-SHELVED = ("shelved_offloaded", None, "shutdown", False)
-
-
-class Fleet:
-    """web1, whose guest runs, on its KVM host, and where backups are kept: on backup1, or in a directory of the KVM host. ``host``:
-    of the backups, or None."""
-
-    def __init__(self, case, to, host):
-        self.case, self.to, self.host, self.asked, self.before = case, to, host, [], {}
-
-    def run(self, operation, dry=False, killed_at=None, killed_after=None):
-        """``killed_at``: the step of the KVM host, ``killed_after``: the number of the answer that never arrives."""
-        self.asked, run = [], Run({STORE: None}, 4, lambda: KEY, dry)
-        tasks = {"web1": {"uuid": self.case.uuid, "hosts": [KVM], "project_id": "default"}}
-        given = {"web1": {"to": self.to, **({"host": self.host} if self.host else {}), "shutdown_timeout": 0}}
-        procedure = procedures.shelve(tasks, given, run) if operation == "shelve" else procedures.unshelve(tasks, run)
-
-        def answers(step):
-            if not isinstance(step, Ask):
-                return None
-            found = {}
-            for name, said in step.arguments.items():
-                found[name] = self._answer(step.module, step.at[name], said, dry, killed_at)
-                if len(self.asked) == killed_after:
-                    raise Killed(killed_after)
-            return found
-
-        return driven(procedure, answers)["web1"]
-
-    def _answer(self, module, host, given, dry, killed_at):
-        self.asked.append((host, given["state"]))
-        try:
-            self.before.get(given["state"], lambda: None)()
-            if host == STORE:
-                done = {
-                    "uuid": given["uuid"],
-                    **store.outcome_of({**OF_BACKUP, "project_id": "default", "address": None, **given}, dry),
-                }
-            else:
-                instance = self.case.instance(killed_at)
-                of = acts if module == "instance" else backup_acts
-                done = of.outcome_of(instance, {**(OF_INSTANCE if of is acts else OF_BACKUP), **given}, dry)
-        except BerthError as error:
-            return {"error": error.to_dict()}
-        return reply.check(module, done, host, given)
-
-    def good(self, operation, **more):
-        done = self.run(operation, **more)
-        assert not done.errors, done.errors
-        return done
-
-    def refused(self, operation, **more):
-        (error,) = self.run(operation, **more).errors
-        return error
-
-    def files(self):
-        return sorted(path.name for path in self.case.root.parent.iterdir())
-
-
-def make_room(host, monkeypatch, memory_mb=1024):
-    def collect(_connection, _settings, records, *_args, **_kwargs):
-        used = {
-            part: sum(each.resources.get(part, 0) for each in records) for part in ("vcpus", "memory_mb", "disk_gb")
-        }
-        return {"host": KVM, "uuid": host.uuid, "vcpus": 4, "vcpus_used": used["vcpus"], "memory_mb": memory_mb,
-                "memory_mb_used": used["memory_mb"], "local_gb": 8, "local_gb_used": used["disk_gb"], "num_instances": len(records),
-                "instances": [], "pool": "berth", "pools": {"berth": {"type": "dir"}}}  # fmt: skip
-
-    monkeypatch.setattr(facts, "collect", collect)
+OFF = ("stopped", None, "shutdown", False)
 
 
 @pytest.fixture
 def kept_at(prepared, wanted, monkeypatch, tmp_path):
-    """kept_at(host): web1 runs, with a root disk that holds 1 and a data disk that holds 2."""
-    monkeypatch.setattr(transfer, "RUN_DIR", str(tmp_path / "run" / "moves"))
-    monkeypatch.setattr(store.address, "of_host", lambda configured, _name: configured or "127.0.0.1")
-    make_room(prepared, monkeypatch)
-    case = web_off(prepared, wanted("web1"), monkeypatch)
-    write(case, 1)
-    write(case, 2, MIB, "data-db.qcow2")
-    acts.act(case.instance(), {**OF_INSTANCE, "state": "started"}, False)
-    assert case.state() == ON
+    """kept_at(host): the fleet of web1, whose backups are there."""
+    case = make_web(prepared, wanted("web1"), monkeypatch, tmp_path)
     yield lambda host: Fleet(case, make_place(tmp_path, monkeypatch), host)
-    for uuid in (case.uuid, store.channel(case.uuid)):
-        transfer.close(uuid)
+    closed(case.uuid)
 
 
 @pytest.fixture
@@ -147,13 +67,6 @@ def either(request, kept_at):
 
 def has_its_disks(web):
     return holds(web.case.root, 1) and holds(web.case.root.parent / "data-db.qcow2", 2, MIB)
-
-
-def backups(web):
-    """Those that are whole to their last byte."""
-    where = place.Place(web.to, web.case.uuid)
-    known = where.known()
-    return [name for name, each in known.items() if not where.faults(each, known, deep=True)]
 
 
 def is_safe(web):
@@ -286,7 +199,7 @@ def test_one_that_was_changed_between_its_backup_and_its_shelving_keeps_its_disk
 
     web.before["shelved"] = go_on
     error = web.refused("shelve")
-    assert (error["code"], error["hint"]) == ("ShelveNotPossible", shelve_hints.shelve_again("web1"))
+    assert (error["code"], error["hint"]) == ("ShelveNotPossible", operation_hints.shelve_again("web1"))
     assert has_its_disks(web) and web.case.state() == OFF
     web.before = {}
     web.good("shelve")
@@ -298,7 +211,7 @@ def test_one_that_runs_again_after_its_backup_keeps_its_disks(web):
         web.asked[1:] and acts.act(web.case.instance(), {**OF_INSTANCE, "state": "started"}, False)
     )
     error = web.refused("shelve")
-    assert (error["code"], error["hint"]) == ("InstanceInvalidState", shelve_hints.shelve_again("web1"))
+    assert (error["code"], error["hint"]) == ("InstanceInvalidState", operation_hints.shelve_again("web1"))
     assert has_its_disks(web) and web.case.state() == ON
 
 
@@ -330,8 +243,9 @@ def test_a_host_without_room_leaves_it_shelved_and_says_to_make_some(web, monkey
     before = web.case.record
     make_room(web.case.host, monkeypatch, 512)
     for dry in (True, False):
-        error = web.refused("unshelve", dry=dry)
-        assert (error["code"], error["hint"]) == ("ClaimFailed", shelve_hints.make_room_to_unshelve("web1", "kvm1"))
+        error, nowhere = web.run("unshelve", dry=dry).errors
+        assert (error["code"], error["hint"]) == ("ClaimFailed", operation_hints.make_room_to_unshelve("web1", "kvm1"))
+        assert nowhere["code"] == "NoValidHost"
     assert web.case.record == before
     make_room(web.case.host, monkeypatch)
     web.good("unshelve")
@@ -340,7 +254,7 @@ def test_a_host_without_room_leaves_it_shelved_and_says_to_make_some(web, monkey
 def test_a_host_that_was_drained_takes_none_back(web):
     web.good("shelve")
     drained.drain(web.case.host.store, "memory")
-    assert web.refused("unshelve")["code"] == "HostDrained" and web.case.state() == SHELVED
+    assert web.run("unshelve").errors[0]["code"] == "HostDrained" and web.case.state() == SHELVED
 
 
 def test_its_quota_counts_as_before_and_its_host_has_its_room(web):
@@ -376,6 +290,17 @@ def test_no_backup_of_it_is_made_so_no_retention_removes_the_one_that_it_is_in(w
     with pytest.raises(InstanceInvalidState, match="vm_state shelved_offloaded"):
         backup_acts.outcome_of(web.case.instance(), {**OF_BACKUP, "state": "made", "to": web.to, "keep": 1}, False)
     assert is_safe(web)
+
+
+def test_the_backup_of_a_shelved_instance_is_not_deleted(either):
+    either.good("shelve")
+    (backup,) = backups(either)
+    state = "let_go" if either.host else "deleted"
+    with pytest.raises(InstanceInvalidState, match="vm_state shelved_offloaded") as refused:
+        backup_acts.outcome_of(
+            either.case.instance(), {**OF_BACKUP, "state": state, "to": either.to, "backup": backup}, False
+        )
+    assert refused.value.hint == hints.make_active("web1", "unshelve") and is_safe(either)
 
 
 def test_create_leaves_it_shelved_and_says_so_and_one_that_it_is_to_run_is_refused(web):

@@ -264,7 +264,8 @@ def test_a_restored_registry_opens_once_all_hosts_were_seen(site):
     site.machines["kvm3"].up = True
     ended = site.audit()
     assert ended.opened and ("web1", True) in told(ended)
-    assert site.meta() == {"schema": 1, "kind": "etcd", "incarnation": "restored", "open": True}
+    now = {"incarnation": "restored", "open": True, "cluster": site.engine.cluster}
+    assert site.meta() == {"schema": 1, "kind": "etcd", **now}
     assert site.all_keys() == right
     assert site.playbook("create", mark=site.mark()) == {} and site.owner("web2") == owner
     assert site.entry("web1")["epoch"] == 2
@@ -311,6 +312,17 @@ def test_a_registry_that_was_restored_by_hand_becomes_another_incarnation(site):
     assert site.entry("web1")["owner"] == site.host_uuid(owner) and site.entry("web1")["epoch"] == 2
     assert site.playbook("create", mark=before) == {} or site.owner("web1") == owner
     assert {mark["incarnation"] for mark in site.marks()} == {"i2"}
+
+
+def test_a_registry_that_was_restored_by_hand_and_that_no_host_has_seen_newer_is_known_by_its_cluster(site):
+    """All that was written since the backup was about a host that was not asked again."""
+    meta = site.meta()
+    site.engine.cluster = "another"
+    refused = site.playbook("create", mark=site.mark())
+    assert set(refused.values()) == {"RegistryRestored"}
+    assert site.audit(dry=True).opened and site.meta() == meta
+    assert site.audit().opened and site.meta()["incarnation"] == "i2"
+    assert site.playbook("create", mark=site.mark()) == {} and not site.audit().opened
 
 
 @pytest.mark.follows("audit_registry")

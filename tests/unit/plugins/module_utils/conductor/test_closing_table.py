@@ -17,7 +17,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.closing_table import Outcome
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import Done
-from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints, rebuild_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints, operation_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.line import CHANGED, FAILED, LEFT_OUT, UNCHANGED
 
 HEAD = "INSTANCE  STATE"
@@ -404,7 +404,7 @@ def test_of_a_host_that_was_never_prepared_the_table_and_the_recap_say_so():
 
 @pytest.mark.parametrize("operation", ["resize", "cold_migrate", "live_migrate", "migrate", "confirm", "revert"])
 def test_a_move_that_acted_tells_last_what_it_left_otherwise_than_the_inventory_says(operation):
-    left = "inventory says other image. %s" % rebuild_hints.rebuild_to_follow("web1")
+    left = "inventory says other image. %s" % operation_hints.rebuild_to_follow("web1")
     facts = {**moves(sequence=operation), "differs": {"web1": [left]}}
     said = outcome_of_move.outcome(operation, "web1", facts, {}, False)
     assert said.state != "unchanged" and said.why.startswith("was ") and said.why.endswith("; " + left)
@@ -479,7 +479,14 @@ def test_an_instance_that_no_move_would_take_says_so_where_it_is_shown():
 def test_the_hosts_that_were_tried_are_told_with_the_name_of_the_instance_and_not_its_uuid():
     uuid = "9d852d78-5efb-58b1-992e-e3c61db183f7"
     attempt = {"attempt": 1, "host": "kvm2", "code": "X", "cause": "Instance %s cannot be moved" % uuid}
-    assert "Instance web1 cannot be moved" in closing_table.tried("web1", uuid, [attempt])[-1]
+    assert (
+        "Instance web1 cannot be moved" in closing_table.tried("web1", uuid, [attempt, {**attempt, "host": "kvm3"}])[-1]
+    )
+
+
+def test_what_failed_on_one_host_alone_is_not_told_twice():
+    attempt = {"attempt": 1, "host": "kvm2", "code": "X", "cause": "no bridge"}
+    assert closing_table.tried("web1", "u", [attempt]) == []
 
 
 @pytest.mark.parametrize("check_mode, state", [(True, "would be stopped"), (False, "stopped")])

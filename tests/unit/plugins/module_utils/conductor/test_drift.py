@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, rebuild_hints, update_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, operation_hints, update_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.packet_hints import filter_nics
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -85,7 +85,7 @@ CASES = {
         ["flavor small now means vcpus 2 (has 1), quota:cpu_shares 200 (has nothing). " + RESIZE],
     ),
     "keys": ({"berth_ssh_keys": [OTHER_KEY]}, {}, ["inventory says other SSH keys. " + UPDATE]),
-    "image": ({"berth_image": "other"}, {}, ["inventory says other image. " + rebuild_hints.rebuild_to_follow("web1")]),
+    "image": ({"berth_image": "other"}, {}, ["inventory says other image. " + operation_hints.rebuild_to_follow("web1")]),
     "metadata and keys": (
         {"berth_metadata": {"role": "db"}, "berth_ssh_keys": []},
         {},

@@ -20,6 +20,7 @@ from memory_engine import MemoryEngine  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import engine, holdings, keys  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.transactions import transacted  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid  # noqa: E402
 
 WEB, HOST = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 FLAVOR = {"vcpus": 2, "memory_mb": 512, "root_gb": 1}
@@ -52,7 +53,7 @@ class Registry:
             yield from draft.read(*holdings.wanted(instance))
             key = keys.instance(WEB)
             entry = draft.get(key) or keys.new_instance("web", "p")
-            holdings.take(draft, instance, entry, {}, {})
+            yield from holdings.take(draft, instance, entry, {}, {})
             draft.put(key, {**entry, "owner": owner, "pending": list(pending), "epoch": 1})
 
         self.do(transacted(change))
@@ -90,6 +91,14 @@ def test_an_instance_that_takes_its_volumes_again_counts_them_once(registry):
 def test_a_create_that_failed_gives_back_its_volumes_too(registry):
     intent = {"run": "r1", "kind": keys.CREATE, "host": HOST, "op": "t", "claimed": False}
     registry.take(web(STAYS, GOES), owner=None, pending=[intent])
-    back = functools.partial(engine._given_back, plan={"run": "r1"}, uuid=WEB, without=[HOST])
+    back = functools.partial(engine.given_back, run="r1", uuid=WEB, without=[HOST])
     registry.do(transacted(back))
     assert registry.used() == {}
+
+
+def test_one_that_is_made_again_holds_only_what_it_is_made_with(registry):
+    """Its host removed the one before, and nobody told the registry."""
+    registry.take(web(STAYS))
+    registry.take(web(GOES))
+    held = [key for key in registry.memory.keys if key.startswith(keys.VOLUMES)]
+    assert held == [keys.volume(volume_uuid("p", GOES["name"]))]

@@ -20,6 +20,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.errors import Inst
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid, uuid_of
 
 DB1, DB2, DB3 = (instance_uuid("default", name) for name in ("db1", "db2", "db3"))
+MEANT_BY_ANOTHER = {"host": "h3", "host_uuid": "h3", "run": "r-2"}
 NOTHING = {"known": None, "planned": [], "after": 0, "gone": None, "left": None}
 
 
@@ -30,6 +31,10 @@ def created(uuid=DB1, name="db1", **more):
 def renamed(uuid=DB1, name="db2", **more):
     """As _checked leaves it where the inventory does not say its uuid."""
     return owned(uuid, uuid, None, own_name=name, **more)
+
+
+def scanned(host, *_given, **more):
+    return {"instances": [], "host_uuid": UUIDS[host], "notes": {}, **more}
 
 
 def answered(procedure, answers):
@@ -59,38 +64,42 @@ def test_what_it_takes_is_told_to_all_hosts_first_and_read_from_all_of_them_afte
     of = fleet(h1=[created()], h2=[])
     task = located(of).tasks["db1"]
     assert (task["hosts"], task["new_name"], task["asked"]) == (["h1"], "db2", ["h1", "h2"])
-    answers = {
-        "rescan": lambda *_: {"instances": []},
-        "instance": lambda *_: {"changed": True, "instance": {"uuid": DB1}},
-    }
+    answers = {"rescan": scanned, "instance": lambda *_: {"changed": True, "instance": {"uuid": DB1}}}
     done, asked = answered(rename({"db1": task}, {}, False), answers)
     plan = {"uuid": DB2, "host_uuid": UUIDS["h1"], "run": "r-1"}
     assert [module for module, _arguments in asked] == ["rescan", "instance", "rescan"]
     assert asked[0][1]["h2"] == {"told": {"hosts": {UUIDS["h1"]: "h1"}, "planned": [plan]}}
     assert asked[1][1]["db1"] == {"uuid": DB1, "state": "renamed", "new_name": "db2"}
+    assert asked[2][1]["h1"] == {"about": [DB2]}
     assert done["db1"].changed and not done["db1"].errors
     assert "\n".join(renaming.inventory_lines("db1", task)).endswith("db2:\n      berth_uuid: %s" % DB1)
 
 
 @pytest.mark.parametrize(
-    "scan", [{"reason": "UNREACHABLE: x"}, {"instances": [{"uuid": DB2, "name": "db2", "project_id": "default"}]}]
+    "scan",
+    [
+        {"reason": "UNREACHABLE: x"},
+        {"instances": [{"uuid": DB2, "name": "db2", "project_id": "default"}]},
+        scanned("h2", notes={DB2: {**NOTHING, "planned": [MEANT_BY_ANOTHER]}}),
+    ],
+    ids=["silent", "another has it", "meant for a host that was not asked"],
 )
 def test_one_whose_name_another_run_took_meanwhile_gets_its_old_one_again(scan):
     task = located(fleet(h1=[created()], h2=[])).tasks["db1"]
 
     def rescan(host, given):
-        return scan if host == "h2" and "told" not in given else {"instances": []}
+        return scan if host == "h2" and "told" not in given else scanned(host)
 
     answers = {"rescan": rescan, "instance": lambda *_: {"changed": True, "instance": {"uuid": DB1}}}
     done, asked = answered(rename({"db1": task}, {}, False), answers)
     assert [given["db1"]["new_name"] for module, given in asked if module == "instance"] == ["db2", "db1"]
-    assert done["db1"].errors[0]["code"] in ("HostUnknown", "InstanceExists")
+    assert done["db1"].errors[0]["code"] in ("HostUnknown", "InstanceExists", "InstanceUnknown")
     assert asked[-1][1]["h1"]["told"]["ended"] == [task["plan"]], "no later create waits for this host"
 
 
 def test_a_refused_rename_withdraws_what_it_has_told():
     task = located(fleet(h1=[created()], h2=[])).tasks["db1"]
-    answers = {"rescan": lambda *_: {"instances": []}, "instance": lambda *_: {"error": {"code": "X", "message": "m"}}}
+    answers = {"rescan": scanned, "instance": lambda *_: {"error": {"code": "X", "message": "m"}}}
     _done, asked = answered(rename({"db1": task}, {}, False), answers)
     assert [module for module, _given in asked] == ["rescan", "instance", "rescan"] and "ended" in asked[2][1]["h2"][
         "told"

@@ -128,6 +128,35 @@ def test_a_live_migration_on_its_way_to_the_end_is_ended_whatever_the_action(sta
     assert reaches == (action == "move" or (action, state) == ("confirm", sequences.CONFIRMING))
 
 
+def of_shelved(state):
+    found = [dict(each) for each in views(state, "migration")]
+    for each in found:
+        each["vm_state"] = "shelved_offloaded"
+        if each.get("migration"):
+            each["migration"] = {**each["migration"], "vm_state_before": "shelved_offloaded"}
+    return found
+
+
+@pytest.mark.parametrize("action", ["move", "other", "confirm", "revert"])
+@pytest.mark.parametrize(
+    "state, expected", [("begun", None), ("released", "hand_over_shelved"), ("resized", "hand_over_shelved"), ("confirming", "confirm")]
+)  # fmt: skip
+def test_the_move_of_a_shelved_instance_is_ended_whatever_the_action_once_its_source_has_let_go(
+    state, expected, action
+):
+    name, reaches = sequences.next_sequence(action, *of_shelved(state))
+    assert name == (expected or {"move": "migrate_shelved", "confirm": None}.get(action, "abort"))
+    assert reaches or action != "move"
+
+
+def test_a_move_of_a_shelved_instance_begins_with_its_own_sequence():
+    source, _none = of_shelved("rest")
+    assert sequences.beginning("migration", source, False) == "migrate_shelved"
+    assert sequences.beginning("migration", view("OWN", "active"), False) == "resize"
+    assert sequences.beginning("live-migration", view("OWN", "active"), False) == "live_migrate"
+    assert sequences.beginning("resize", view("OWN", "active"), True) == "resize_here"
+
+
 LIVE = {
     "its guest runs": (dict(), dict(running=False), "live_migrate"),
     "its guest has gone over": (dict(running=False, has_left=True), dict(), "live_migrate"),

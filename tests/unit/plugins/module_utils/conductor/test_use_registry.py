@@ -34,7 +34,8 @@ def site(tmp_path, monkeypatch):
 def test_the_registry_says_what_the_hosts_have_and_they_belong_to_it(site):
     ended = site.use()
     assert (ended.changed, ended.hosts, ended.instances, ended.differences) == (True, 3, 2, [])
-    assert site.meta() == {"schema": 1, "kind": "etcd", "incarnation": "i1", "open": True}
+    told = {"incarnation": "i1", "open": True, "cluster": site.engine.cluster}
+    assert site.meta() == {"schema": 1, "kind": "etcd", **told}
     assert {mark["incarnation"] for mark in site.marks()} == {"i1"}
     for name in site.world.names:
         entry = site.entry(name)

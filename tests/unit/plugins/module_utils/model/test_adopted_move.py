@@ -9,17 +9,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import (
-    adopted,
-    adopted_move,
-    adopted_resize,
-    disk_words,
-    request_shape,
-)
+from ansible_collections.berth.kvm.plugins.module_utils.model import adopted, adopted_move, disk_words, request_shape
 from ansible_collections.berth.kvm.plugins.module_utils.model.adopted_move import AdoptedNotMovable
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
 from ansible_collections.berth.kvm.plugins.module_utils.model.shape import Fault
+from ansible_collections.berth.kvm.plugins.module_utils.placement import request
 
 UUID = "5f0c1f7d-9d0b-4a1c-8d7f-1e2a0b7f9a52"
 # As virt-install defines it, and libvirt completes it.
@@ -155,7 +150,7 @@ def test_all_that_is_in_the_way_is_told_at_once():
     "text", ["", "<domain", "<domain/>", DEFINITION.replace(">2</vcpu>", ">x</vcpu>"), "<!DOCTYPE x>" + DEFINITION]
 )
 def test_what_is_no_definition_is_refused_and_not_read(text):
-    for look in (adopted_move.moved_in, lambda each: adopted_resize.check(each, {**FLAVOR, "vcpus": 4})):
+    for look in (adopted_move.moved_in, lambda each: request.check_adopted(each, {**FLAVOR, "vcpus": 4})):
         with pytest.raises(BerthError):
             look(spec(definition=text))
 
@@ -171,8 +166,8 @@ def test_a_move_claims_room_for_all_of_its_disks():
 
 
 def test_a_resize_of_what_its_definition_says_only_once_is_possible():
-    adopted_resize.check(spec(), {**FLAVOR, "name": "big", "vcpus": 4, "memory_mb": 4096, "root_gb": 40})
-    adopted_resize.check({"flavor": FLAVOR}, {**FLAVOR, "swap": 64})
+    request.check_adopted(spec(), {**FLAVOR, "name": "big", "vcpus": 4, "memory_mb": 4096, "root_gb": 40})
+    request.check_adopted({"flavor": FLAVOR}, {**FLAVOR, "swap": 64})
 
 
 TOPOLOGY = ('migratable="on"/>', 'migratable="on"><topology sockets="1" dies="1" cores="2" threads="1"/></cpu>')
@@ -194,13 +189,13 @@ MOST = ("<memory unit", '<maxMemory slots="4">8388608</maxMemory><memory unit')
 )
 def test_a_resize_of_what_its_definition_says_twice_is_refused_by_name(changes, flavor, said):
     with pytest.raises(InvalidInput, match=said):
-        adopted_resize.check(spec(*changes), {**FLAVOR, "name": "big", **flavor})
+        request.check_adopted(spec(*changes), {**FLAVOR, "name": "big", **flavor})
 
 
 def test_a_topology_that_the_new_flavor_fills_and_what_stays_the_same_are_no_obstacle():
-    adopted_resize.check(spec(TOPOLOGY), {**FLAVOR, "memory_mb": 4096})
-    adopted_resize.check(spec(CELLS), {**FLAVOR, "root_gb": 40})
-    adopted_resize.check(spec(extra_specs={"hw:x": "1"}), {**FLAVOR, "vcpus": 4, "extra_specs": {"hw:x": "1"}})
+    request.check_adopted(spec(TOPOLOGY), {**FLAVOR, "memory_mb": 4096})
+    request.check_adopted(spec(CELLS), {**FLAVOR, "root_gb": 40})
+    request.check_adopted(spec(extra_specs={"hw:x": "1"}), {**FLAVOR, "vcpus": 4, "extra_specs": {"hw:x": "1"}})
 
 
 @pytest.mark.parametrize(

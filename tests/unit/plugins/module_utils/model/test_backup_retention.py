@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from backups_of_days import CHAINS, NOW, of_day
 
-from ansible_collections.berth.kvm.plugins.module_utils.model.backup_retention import removable
+from ansible_collections.berth.kvm.plugins.module_utils.model.backups import needed, removable
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,30 @@ def test_what_may_stand_under_one_that_stays_stays_if_nobody_can_read_what_lies_
     found = [of_day(1), of_day(2, 1), of_day(4, 3), of_day(5)]  # the third does not describe itself
     assert removable(found, 2, None, NOW) == []
     assert [int(each[6:8]) for each in removable(found, 1, None, NOW)] == [4, 2, 1]
+
+
+def named(*days):
+    return ["202601%02dT000000Z" % day for day in days]
+
+
+@pytest.mark.parametrize(
+    "going, stand",
+    [
+        ([6], {}),
+        ([3], {}),
+        ([3, 2], {}),
+        ([1], {1: [2, 3]}),
+        ([2, 4], {2: [3], 4: [5]}),
+        ([1, 3], {1: [2]}),
+        ([1, 2, 3, 4, 5, 6], {}),
+    ],
+)
+def test_a_backup_goes_only_with_all_that_stand_on_it(going, stand):
+    assert needed(CHAINS, named(*going)) == {named(below)[0]: named(*days) for below, days in stand.items()}
+
+
+def test_one_that_does_not_describe_itself_and_all_that_may_be_below_it_do_not_go_while_another_stands_on_it():
+    found = [of_day(1), of_day(4, 3)]  # the third may be there
+    assert needed(found, named(3)) == {"20260103T000000Z": named(4)}
+    assert needed(found, named(1)) == {"20260101T000000Z": named(4)}
+    assert needed(found, named(1, 3, 4)) == {}
