@@ -40,7 +40,7 @@ class ActionModule(ControllerAction):
             "choices": ["assert", "capacity", "movability", "survive", "what_if"],
             "required": True,
         },
-        "instances": {"type": "list", "elements": "str"},
+        "about": {"type": "list", "elements": "str"},
         "gone": {"type": "list", "elements": "str", "default": []},
         "like": {"type": "list", "elements": "str", "default": []},
         "assertions": {"type": "path"},
@@ -98,10 +98,10 @@ def _check_hosts(args, hosts):
 
 def _only(args, task_vars, hosts):
     """The names of the instances that the answer is about, None for all."""
-    if args["instances"] is None:
+    if args["about"] is None:
         return None
     if args["question"] == "movability":
-        return selected(task_vars, args["instances"], hosts)
+        return selected(task_vars, args["about"], hosts)
     if not args["away"]:
         warn("%s is about the whole fleet, also with a selection" % args["question"])
     return None

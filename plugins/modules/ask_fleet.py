@@ -22,7 +22,7 @@ options:
     type: str
     choices: [assert, capacity, movability, survive, what_if]
     required: true
-  instances:
+  about:
     description: The instances of which V(movability) tells. By default all; the other questions are about all in any case.
     type: list
     elements: str

@@ -487,7 +487,7 @@ def test_capacity_says_where_without_the_hosts_that_stay_free(capsys):
 
 def test_movability_tells_of_the_selected_instances_alone(capsys):
     it = controller(inventory=("a", "b", "c"))
-    assert set(it.run("ask_fleet", {"question": "movability", "instances": ["a", "c"]})["answer"]) == {"a"}
+    assert set(it.run("ask_fleet", {"question": "movability", "about": ["a", "c"]})["answer"]) == {"a"}
     assert "c is on no host that answers" in capsys.readouterr().out
 
 
