@@ -25,14 +25,14 @@ title() {
 
 lint() {
   title "lint"
-  # pylint and the checks on the oldest Python take as long as all others.
-  tests/lint.sh ${quick:+sanity ansible-lint docs mypy ruff yamllint reuse shellcheck changelog}
+  # ansible-lint, sanity, pylint and the checks on the oldest Python take minutes each.
+  tests/lint.sh ${quick:+docs mypy ruff yamllint reuse shellcheck changelog}
 }
 
 unit() {
   title "unit tests"
   # Each situation is a run of ansible-playbook or several.
-  python -m pytest -q -p no:cacheprovider -n 2 ${quick:+--ignore=tests/unit/situations} \
+  python -m pytest -q -p no:cacheprovider --durations=15 -n 2 ${quick:+--ignore=tests/unit/situations -m "not long"} \
     tests/unit tests/protocol/test_sample.py tests/protocol/test_histories.py
 }
 

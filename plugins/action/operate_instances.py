@@ -18,16 +18,19 @@ from ..module_utils.conductor.procedures import backup_host, update
 from ..module_utils.conductor.procedures.backup import back_up
 from ..module_utils.conductor.procedures.copies import counts_at, keep_one, recover, recover_record
 from ..module_utils.conductor.procedures.delete import Moving, and_forget, delete
-from ..module_utils.conductor.procedures.operate import Done, adopt, look, operate, rename
+from ..module_utils.conductor.procedures.operate import Done, adopt, look, operate, over, rename
 from ..module_utils.conductor.procedures.rebuild import rebuild, rescue
 from ..module_utils.conductor.procedures.shelve import Elsewhere, shelve, unshelve
 from ..module_utils.conductor.procedures.update_disks import Run, update_disks
+from ..module_utils.conductor.registry.adopts import AdoptsOnEngine
+from ..module_utils.conductor.registry.changes import ChangesOnEngine
 from ..module_utils.conductor.registry.embedded import Embedded
 from ..module_utils.conductor.registry.engine import Known, RemovesOnEngine, chosen
+from ..module_utils.conductor.registry.scope import CHANGES
 from ..module_utils.model import copy_hints, made_images
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import ADOPTED, IDENTITY, project_of
-from ..plugin_utils import backup_runs, end_of_operation, fleet_filters, registry_access, wanted_update
+from ..plugin_utils import acting, backup_runs, end_of_operation, fleet_filters, registry_access, wanted_update
 from ..plugin_utils.answers_of_hosts import FOUND
 from ..plugin_utils.berth_name import selected_by_name
 from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
@@ -94,9 +97,15 @@ class ActionModule(LocateInstances, MovesInstances):
 
         moving = MovesToDelete(self, located, hosts, task_vars)
         registry = registry_access.of_run(self, task_vars, hosts)
-        procedure = self._procedure(operation, located, moving, hosts, task_vars)
+        changes = self._changes(operation, located, hosts, task_vars)
+        tasks = _tasks(located)
+
+        def carry_out_some(tasks):
+            return self._procedure(operation, tasks, located, moving, hosts, task_vars, changes)
+
+        procedure = over(changes, tasks, carry_out_some, self._task.check_mode) if changes else carry_out_some(tasks)
         if registry and operation in CHOICES and not self._task.check_mode:
-            procedure = chosen(procedure, counts_at(_tasks(located)))
+            procedure = chosen(procedure, counts_at(tasks))
         done, said = carry_out(self, task_vars, procedure, look, Legs().hear, registry)
         done, walked = done if operation == "delete" else (done, {})
         moves, walks = moving.moves, moving.told(walked)
@@ -132,8 +141,17 @@ class ActionModule(LocateInstances, MovesInstances):
         task_vars = {**task_vars, FOUND: read(self, {**about, "operation": operation}, task_vars)}
         return self.located({**about, "method": operation, "selected": True}, task_vars, again)
 
-    def _procedure(self, operation, located, moving, hosts, task_vars):
-        tasks = _tasks(located)
+    def _changes(self, operation, located, hosts, task_vars):
+        """What the engine of this run decides in place of the hosts; None without one."""
+        if "known" not in located or operation not in CHANGES:
+            return None
+        if operation == "adopt":
+            return AdoptsOnEngine(acting.RUN, new_token)
+        tasks, known = _tasks(located), Known(**located["known"])
+        kept = self._kept(tasks, hosts, task_vars) if operation == "update" else {}
+        return ChangesOnEngine(acting.RUN, known, new_token, self._quotas(tasks, hosts, task_vars), kept)
+
+    def _procedure(self, operation, tasks, located, moving, hosts, task_vars, changes):
         given = {name: self._given(operation, task_vars, name) for name in [*tasks, *moving.names]}
         if operation == "keep_one":
             return keep_one(tasks, given, self._task.check_mode)
@@ -144,23 +162,23 @@ class ActionModule(LocateInstances, MovesInstances):
         if operation in ("console", "snapshots"):
             return look(operation, tasks, given)
         if operation == "adopt":
-            return adopt(tasks, given, hosts)
+            return adopt(tasks, given, () if changes else hosts)
         if operation == renaming.OPERATION:
-            return rename(tasks, given, self._task.check_mode)
+            return rename(tasks, given, self._task.check_mode, changes)
         if operation == "unshelve":
             return self._unshelve(tasks, located, hosts, task_vars)
         if operation in (*backup_host.ORDERS, "shelve"):
             return self._backup(operation, tasks, given, task_vars)
+        lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
+        removes = RemovesOnEngine(Known(**located["known"]), lost) if "known" in located else Embedded()
         if operation == "delete":
-            lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
-            removes = RemovesOnEngine(Known(**located["known"]), lost) if "known" in located else Embedded()
             return delete(tasks, Moving(moving.names, moving.plan, moving.ended), given, hosts, removes)
         if operation == "leave":
-            return and_forget(operation, tasks, given, hosts)
+            return and_forget(operation, tasks, given, hosts, removes)
         if operation == "update_disks":
-            return update_disks(tasks, given, self._makes(tasks, hosts, task_vars))
+            return update_disks(tasks, given, self._makes(tasks, hosts, task_vars, changes))
         if operation == "update":
-            return update.update(tasks, given, self._updates(tasks, hosts, task_vars))
+            return update.update(tasks, given, self._updates(tasks, hosts, task_vars, changes))
         if operation == "rebuild":
             inventory = InventoryDifferences(task_vars, list(tasks), hosts, self._loader)
             seed_of = functools.partial(wanted_update.seed_of, inventory, task_vars)
@@ -187,18 +205,26 @@ class ActionModule(LocateInstances, MovesInstances):
         elsewhere = Elsewhere(moving, MovesToUnshelve(self, hosts, task_vars).plan)
         return unshelve(tasks, backup_runs.run_of(self, task_vars), elsewhere)
 
-    def _updates(self, tasks, hosts, task_vars):
+    def _updates(self, tasks, hosts, task_vars, changes):
         inventory = InventoryDifferences(task_vars, list(tasks), hosts, self._loader)
-        kept = fixed_addresses(inventory.catalogs.instances, inventory.catalogs) if tasks else {}
         seeds = functools.partial(wanted_update.seed_of, inventory, task_vars)
-        return update.Run(self._makes(tasks, hosts, task_vars), seeds, kept)
+        makes = self._makes(tasks, hosts, task_vars, changes)
+        return update.Run(makes, seeds, self._kept(tasks, hosts, task_vars))
 
-    def _makes(self, tasks, hosts, task_vars):
-        """What making volumes needs to know. No catalog is read where there are none to make."""
-        makes = any(task.get("new_volumes") or task.get("grown_volumes") for task in tasks.values())
-        quotas = Catalogs(task_vars, list(tasks), hosts, self._loader).shared.quotas if makes else {}
+    def _kept(self, tasks, hosts, task_vars):
+        """The addresses that the inventory gives to instances."""
+        catalogs = Catalogs(task_vars, list(tasks), hosts, self._loader)
+        return fixed_addresses(catalogs.instances, catalogs) if tasks else {}
+
+    def _makes(self, tasks, hosts, task_vars, changes):
         lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
-        return Run(new_token, hosts, lost, quotas, self._task.check_mode)
+        quotas = self._quotas(tasks, hosts, task_vars)
+        return Run(new_token, hosts, lost, quotas, self._task.check_mode, changes)
+
+    def _quotas(self, tasks, hosts, task_vars):
+        """No catalog is read where there are no volumes to make."""
+        makes = any(task.get("new_volumes") or task.get("grown_volumes") for task in tasks.values())
+        return Catalogs(task_vars, list(tasks), hosts, self._loader).shared.quotas if makes else {}
 
     def _given(self, operation, task_vars, name):
         found = {}

@@ -24,6 +24,7 @@ from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.locks import lock_of
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures.locate import Run, Wanted, locate
+from ..module_utils.conductor.registry import scope
 from ..module_utils.model import (
     adopted_update,
     copy_hints,
@@ -42,8 +43,8 @@ from ..module_utils.model.nics import guest_address
 from ..module_utils.model.schema import OneOf, Text
 from ..module_utils.model.vm_states import ACTIVE, CHANGES
 from ..module_utils.placement.request import flavor_snapshot
-from . import acting, wanted_update
-from .answers_of_hosts import known_of, read_reports
+from . import acting, registry_access, wanted_update
+from .answers_of_hosts import all_hosts, known_of, read_reports
 from .controller import ControllerAction
 from .driving import carry_out
 from .inventory_differences import InventoryDifferences, by_hand
@@ -110,7 +111,7 @@ class LocateInstances(ControllerAction):
         hosts, method = kvm_hosts(task_vars, args["hosts"]), args["method"]
         names = selected(task_vars, args["instances"], hosts)
         check_explicit(self, task_vars, names, args["selected"], method)
-        fleet, run_variables = read_reports(task_vars, hosts), self.own_variables(task_vars, (*RUN, *CHECKED))
+        fleet, run_variables = self._fleet(method, task_vars, hosts), self.own_variables(task_vars, (*RUN, *CHECKED))
         warn_of_lost(lost_hosts(run_variables), known_hosts(task_vars, hosts), fleet)
         _check_variables(method, run_variables, names)
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
@@ -144,6 +145,14 @@ class LocateInstances(ControllerAction):
             "moving": moving,
             "errors": {name: _text(errors[name], method) for name in names if name in errors and name not in moving},
         }
+
+    def _fleet(self, method, task_vars, hosts):
+        """Over a registry, what takes something that others may want is chosen by what that has of all hosts."""
+        known = known_of(task_vars)
+        if known is None or method not in scope.CHANGES or scope.searches(method):
+            return read_reports(task_vars, hosts)
+        access = registry_access.of_run(self, task_vars, hosts)
+        return carry_out(self, task_vars, all_hosts(task_vars, hosts, known), engine=access)[0][0]
 
     def _say_what_is_done(self, tasks):
         dry = self._task.check_mode
@@ -179,13 +188,15 @@ def _procedure_run(run):
         functools.partial(_more, run),
         lambda name: not_found(run.task_vars, run.fleet, name),
         lambda: run.inventory.catalogs.shared.quotas,
+        known_of(run.task_vars) is not None,
     )
 
 
 def _more(run, name, task):
     """What the inventory adds to the task of an instance."""
     if run.method == "adopt":
-        return {"flavor": _flavor(run, name, run.values(name))}
+        guest = adopting.as_shown(run.fleet, task["hosts"][-1], task["uuid"])
+        return {"flavor": _flavor(run, name, run.values(name)), "guest": guest}
     if "new_name" in task:
         check_new_name(run.task_vars, task["uuid"], task["new_name"])
     if run.method == "rescue":

@@ -15,9 +15,10 @@ from ..module_utils.conductor.registry import scope
 from ..module_utils.conductor.registry.engine import whereabouts
 from ..module_utils.conductor.registry.moves import named
 from ..module_utils.conductor.registry.transactions import RegistryClosed
+from ..module_utils.conductor.renaming import OPERATION as RENAME
 from ..module_utils.model import hints
 from ..module_utils.model.errors import BerthError, shortened
-from ..module_utils.model.identity import IDENTITY, uuid_of
+from ..module_utils.model.identity import IDENTITY, instance_uuid, project_of, uuid_of
 from ..module_utils.model.messages import BESIDE_FACTS
 from . import berth_where, host_ends, registry_access
 from .answers_of_hosts import reason_of
@@ -43,9 +44,11 @@ def read(action, args, task_vars):
     berth_where.check_chosen(task_vars, instances_among(task_vars, args["instances"]))
     more = {name: args[name] for name in BESIDE_FACTS}
     access = registry_access.of_run(action, task_vars, hosts)
-    uuids = _uuids({**args, "most": None} if access else args, task_vars)
+    new_name = action.own_variables(task_vars, [NEW_NAME]).get(NEW_NAME) if args["operation"] == RENAME else None
+    uuids = _uuids({**args, "most": None} if access else args, task_vars, new_name)
     known, why_not = _known(action, task_vars, access, args["operation"], uuids) if access else (None, None)
-    asked = hosts if known is None else [name for name in hosts if name in known.asked()]
+    asks_all = known is None or scope.searches(args["operation"])
+    asked = hosts if asks_all else [name for name in hosts if name in known.asked()]
     began = time.time()
     results = ask(action, task_vars, asked, "host_facts", {"about": uuids, **more})
     found = answers(results)
@@ -110,8 +113,8 @@ def begin(action, task_vars, hosts):
         raise no_kvm_hosts(task_vars)
 
 
-def _uuids(args, task_vars):
-    """The instances about which the hosts are asked what they remember."""
+def _uuids(args, task_vars, new_name):
+    """The instances about which the hosts are asked what they remember; also that whose uuid would follow from ``new_name``."""
     names = instances_among(task_vars, args["instances"])
     if args["most"] is not None and len(names) > args["most"]:
         return []
@@ -121,7 +124,9 @@ def _uuids(args, task_vars):
     found = []
     for name in names:
         try:
-            found.append(uuid_of(name, variables(task_vars, name, IDENTITY)))
+            values = variables(task_vars, name, IDENTITY)
+            found.append(uuid_of(name, values))
+            found += [instance_uuid(project_of(values), str(new_name))] if new_name else []
         except BerthError:
             continue  # the action that works on the instance reports what is wrong with its name
     return found

@@ -250,8 +250,8 @@ def check_new_name(task_vars: Dict[str, Any], uuid: str, new: str) -> None:
     groups = task_vars["groups"]
     if new not in groups and new not in groups["all"]:
         return
-    values = variables(task_vars, new, IDENTITY) if new in groups["all"] and new not in kvm_hosts(task_vars) else {}
-    if not values or uuid_of(new, values) != uuid:
+    is_instance = new in groups["all"] and new not in kvm_hosts(task_vars)
+    if not is_instance or uuid_of(new, variables(task_vars, new, IDENTITY)) != uuid:
         hint = fleet_hints.another_new_name()
         raise InvalidInput("berth_new_name", new, "a name that nothing else in the inventory has", hint=hint)
 

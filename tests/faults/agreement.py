@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 from invariants import Violation
+from operations import OTHER
 
 from ansible_collections.berth.kvm.plugins.module_utils.model.vm_states import (
     ACTIVE,
     PAUSED,
     RESCUED,
+    SHELVED,
     STOPPED,
     VM_STATES,
 )
 
 VOLUME = "data"
-OFF = {"snapped_off": STOPPED}
+OFF = {"snapped_off": STOPPED, "shelved": SHELVED}
 
 
 def check(operation, view, uuid, volume_gb):
@@ -29,6 +31,10 @@ def check(operation, view, uuid, volume_gb):
         raise Violation("I4 the power is %s, the lock %s" % (record["power_state"], record.get("lock")))
     if off and (uuid in view.domains or view.permits):
         raise Violation("I4 a guest that is off is %s, permits %s" % (view.domains.get(uuid), view.permits))
+    if not meant.defined and uuid in view.defined:
+        raise Violation("I5 the guest is defined, and it has no disks")
+    if (record["name"] == OTHER) != (operation.end == "renamed"):
+        raise Violation("I4 the name is %s" % record["name"])
     if operation.end == PAUSED and view.domains.get(uuid, ("off",))[0] != "paused":
         raise Violation("I4 a paused guest is %s" % (view.domains.get(uuid),))
     if bool(record["spec"].get("rescue")) != (operation.end == RESCUED):

@@ -199,6 +199,8 @@ class Chain:
             variables["berth_target_host"] = getattr(self, operation.owner)
         if operation.keeper:
             variables["berth_backup_host"] = self.destination
+        if name == "rename_back":
+            variables["berth_uuid"] = self.guest.uuid
         if operation.playbook == "restore":
             self.case.play("backup", variables, env=ENVIRONMENT)
         if name == "image":
@@ -247,7 +249,7 @@ class Chain:
     def _start(self, operation):
         """A guest that a power cut ended before an operation that starts nothing is started now. -> whether it is; else the
         operation ends with the guest off"""
-        if operation.end in ("stopped", "locked", "paused", "suspended", "snapped_off"):
+        if operation.end in ("stopped", "locked", "paused", "suspended", "snapped_off", "shelved", "renamed"):
             return False
         if operation.end.startswith("resized"):
             raise Violation("I4 the guest does not run after the re-run")

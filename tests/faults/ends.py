@@ -52,7 +52,8 @@ def check(operation, hosts, sides, flavor, shared):
     phase = "resized" if operation.end.startswith("resized") else "active"
     if mine["phase"] != phase or mine["task_state"]:
         raise Violation("I4 the phase is %s, the task state %s" % (mine["phase"], mine["task_state"]))
-    if mine["spec"]["flavor"]["root_gb"] != flavor["root_gb"] or mine["resources"]["disk_gb"] < flavor["root_gb"]:
+    room_gb, claimed_gb = 0 if operation.end == "shelved" else flavor["root_gb"], mine["resources"].get("disk_gb", 0)
+    if mine["spec"]["flavor"]["root_gb"] != flavor["root_gb"] or claimed_gb < room_gb or claimed_gb and not room_gb:
         raise Violation("I4 the flavor is %s, its claim %s" % (mine["spec"]["flavor"], mine["resources"]))
     for name, view in views.items():
         keeps = operation.end == "resized" and name == source
@@ -91,6 +92,7 @@ def _check_disks(name, view, uuid, has_disks, way_back, end=None):
         raise Violation("I3 there is no way back on %s: %s" % (name, sorted(files)))
     wanted = {"root.qcow2", "seed.iso", "owner", "attached.json"} if has_disks else set()
     wanted |= {"rescue.qcow2"} if has_disks and end == "rescued" else set()
+    wanted -= {"root.qcow2"} if end == "shelved" else set()
     marks = {file for file in files if file.startswith("moving-")}
     if files - (before if way_back in ("beside", MAYBE) else set()) - (marks if way_back else set()) != wanted:
         raise Violation("I5 %s holds the files %s" % (name, sorted(files)))

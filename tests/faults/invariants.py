@@ -116,7 +116,7 @@ def a_disk_is_there(views, shared=False):
         (view, uuid)
         for view in views.values()
         for uuid, record in view.records.items()
-        if record["role"] in OWNERS and record.get("phase") not in DELETED
+        if record["role"] in OWNERS and record.get("phase") not in DELETED and not record["spec"].get("shelved")
     ]
     for view, uuid in holders:
         if whole_disks([*view.files, *files], uuid) or not view.up:

@@ -69,7 +69,8 @@ PLUGGED = {"berth_networks": [{"network": "lan"}, {"network": "lan"}], "berth_me
 # snapped: at rest with a snapshot; snapped_off: the same, stopped
 # active: at rest; resized: on the destination, to be confirmed; resized_here: the same on one host; attached: at rest with
 # a volume; detached: at rest beside it; plugged: at rest with another NIC and other metadata; tight: at rest with a flavor below
-# its ceilings; resized_here_grown: with more memory since, to be confirmed; found: a guest of libvirt alone; adopted: that one
+# its ceilings; resized_here_grown: with more memory since, to be confirmed; found: a guest of libvirt alone; adopted: that one;
+# shelved: its disks are in a backup; renamed: called OTHER, and the inventory does not say so
 OPERATIONS = {
     "resize": Operation("resize", "active", "resized", "destination"),
     "confirm": Operation("confirm_resize", "resized", "active", "destination", stops=False),
@@ -104,6 +105,17 @@ OPERATIONS = {
     "clone": at_rest("clone", "active", "active", moments=MOMENTS_OF_ORDER, variables=CLONE),
     "adopt": at_rest("adopt", "found", "adopted", moments=MOMENTS_OF_ORDER),
     "leave": at_rest("leave", "adopted", "found", moments=MOMENTS_OF_ORDER),
+    "shelve": at_rest("shelve", "active", "shelved", moments=MOMENTS_OF_ORDER, variables=BACKUPS),
+    "shelve_away": at_rest("shelve", "active", "shelved", moments=MOMENTS_OF_ORDER, keeper=True, variables=BACKUPS),
+    "unshelve": at_rest("unshelve", "shelved", "active", stops=True, moments=MOMENTS_OF_ORDER),
+    "rename": at_rest("rename", "active", "renamed", moments=MOMENTS_OF_ORDER, variables={"berth_new_name": OTHER}),
+    "rename_back": at_rest(
+        "rename",
+        "renamed",
+        "active",
+        moments=MOMENTS_OF_ORDER,
+        variables={"berth_name": OTHER, "berth_new_name": "mover"},
+    ),
     "stop": at_rest("stop", "active", "stopped"),
     "start": at_rest("start", "stopped", "active", stops=True),
     "pause": at_rest("pause", "active", "paused"),
@@ -152,11 +164,14 @@ PREPARE = {
     "snapped_off": "stop_snapped",
     "plugged": "plug",
     "adopted": "adopt",
+    "shelved": "shelve",
+    "renamed": "rename",
 }
 END = {
     "resized": "confirm", "resized_here": "confirm_here", "stopped": "start", "locked": "unlock", "detached": "attach",
     "paused": "unpause", "suspended": "resume", "rescued": "unrescue", "snapped": "delete_snapshot", "snapped_off": "start_snapped",
     "plugged": "unplug", "resized_here_grown": "shrink_here", "adopted": "leave",
+    "shelved": "unshelve", "renamed": "rename_back",
 }  # fmt: skip
 # Where a new instance begins, else "active": a volume stays on its host, so an instance that had one is not moved, and one grows
 # if its flavor has ceilings. One that is adopted was never made.

@@ -12,6 +12,8 @@ import pytest
 from conftest import make_whole
 from registry_fixture import IS_HERE, of_one_member, over_tls, playing  # noqa: F401  pylint: disable=unused-import
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import keys
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from playbooks import catalog, homes, left, vm
 
 pytestmark = pytest.mark.skipif(not IS_HERE, reason="there is no etcd on this machine")
@@ -111,6 +113,33 @@ def test_a_run_without_the_registry_of_the_hosts_or_over_another_one_makes_nothi
     fleet("delete", "--limit", "web1")
 
 
-def test_what_is_not_done_over_a_registry_says_so_before_anything_is_changed(fleet):
-    refused = fleet("update", "--limit", "web1", check=False)
-    assert refused.rc and "NotOverRegistry" in refused.output and "update" in refused.output
+def test_an_instance_is_changed_renamed_and_cloned_over_a_registry(fleet, registry, image, tmp_path):
+    def over(name, **more):
+        path, every = tmp_path / ("%s.yml" % name), catalog(image, berth_volumes_defined={"db": {"size_gb": 1}})
+        hosts = {name: vm(**more)}
+        path.write_text(json.dumps({"all": {"vars": every, "children": {"instances": {"hosts": hosts}}}}))
+        return playing(fleet.lab, path, registry)
+
+    def held():
+        return len(registry.keys(keys.MACS)), len(registry.keys(keys.VOLUMES))
+
+    over("web1")("create", "--limit", "web1")
+    assert held() == (1, 0)
+    larger = over("web1", networks=["lan", "lan"], volumes=["db"])
+    assert larger("update", "--limit", "web1").changed["web1"] == 1 and held() == (2, 1)
+    assert registry.read(keys.quota("default"))["gigabytes"] == 1
+    assert larger("update", "--limit", "web1").changed.get("web1", 0) == 0
+    assert over("web1", volumes=[])("update", "--limit", "web1").changed["web1"] == 1 and held() == (1, 0)
+
+    done = over("web1")("rename", "--limit", "web1", berth_new_name="web9")
+    assert set(registry.owners()) == set(homes(fleet.lab)) == {"web9"}, done.output
+    renamed = over("web9", uuid=instance_uuid("default", "web1"))
+    taken = renamed("create", berth_name="web9", check=False, **vm())
+    assert taken.changed.get("web9", 0) == 0 and set(homes(fleet.lab)) == {"web9"}
+
+    renamed("clone", berth_name="web9", berth_new_name="web8")
+    where = homes(fleet.lab)
+    assert set(registry.owners()) == set(where) == {"web8", "web9"} and where["web8"] == where["web9"]
+    renamed("delete", berth_name="web8")
+    renamed("delete", "--limit", "web9")
+    assert registry.owners() == {} and registry.keys(keys.NAMES) == [] and left(fleet.lab) == {}

@@ -35,8 +35,9 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import room
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk.layers import BACKING_FORMAT, read_header
 from ansible_collections.berth.kvm.plugins.module_utils.compute.paths import BITMAP, bitmap_of
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import cloning
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import backup, backup_host
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import backup, backup_host, shelve
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
+from ansible_collections.berth.kvm.plugins.module_utils.model import shelves
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
@@ -69,6 +70,7 @@ class Storage:
 
     def __init__(self, world, top, monkeypatch):
         self.world, self.bitmaps, self.newest, self.ports = world, {}, {}, {}
+        self.of_shelved = set()  # (place, backup), of which records say, or said, that they have the disks
         self.mounted, self.kept, self.images = (str(top / name) for name in ("mounted", "kept", "images"))
         for path in (self.mounted, self.kept, self.images):
             os.mkdir(path)
@@ -184,6 +186,21 @@ class Storage:
 
     # rules
 
+    def shelved(self):
+        """{name of a disk: its counter} in the backups of instances that are shelved, whatever an old record says since."""
+        for machine in self.world.machines.values():
+            for record in machine.host.store.records():
+                known = shelves.of(record.spec)
+                self.of_shelved.update([(place.Place(known["to"], record.uuid), known["backup"])] if known else [])
+        found = {}
+        for where, backup_id in self.of_shelved:
+            known = where.known()
+            each = known.get(backup_id)
+            for disk in each.disks if each and not where.faults(each, known) else ():
+                name, counter = content(where.path(each.id, disk.file)) or (None, 0)
+                found[name] = max(counter, found.get(name, -1))
+        return found
+
     def places(self):
         for to in (self.mounted, self.kept):
             for uuid in os.listdir(to):
@@ -271,8 +288,9 @@ class Backups:
         wish = {"full": self.dice.random() < 0.2, "chain": LONGEST_CHAIN, "keep": self.dice.choice((1, 2))}
         where = self._where(**wish)
 
-        def order(*given):
-            return backup.back_up(*given, 60, lambda: 0.0)
+        def order(tasks, *given):
+            has_disks = {name: task for name, task in tasks.items() if not task.get("shelved")}
+            return backup.back_up(has_disks, *given, 60, lambda: 0.0)
 
         yield from self._anywhere("backup", order, lambda _name: where)
 
@@ -286,6 +304,16 @@ class Backups:
             return backup_host.operate_anywhere("restore", *given)
 
         yield from self._anywhere("restore", order, lambda name: {**where, "discards": name})
+
+    def shelve(self):
+        where = self._where()
+        yield from self._anywhere("shelve", shelve.shelve, lambda _name: where)
+
+    def unshelve(self):
+        def order(tasks, _given, run):
+            return shelve.unshelve(tasks, run)
+
+        yield from self._anywhere("unshelve", order, lambda _name: {})
 
     def image_from_instance(self):
         for name in self.names:

@@ -12,6 +12,7 @@ from fake_domain import FakeDomain
 from history_backups import write_header
 from history_host import write_disk
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import adopting
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import delete, operate
 
 UUIDS = {"old1": OWN_UUID}  # by the names that the inventory gives them
@@ -38,20 +39,16 @@ def make(world, machine, name):
     guest.createWithFlags()
 
 
-def named(document):
-    """The document of a host, with the names that the inventory gives to adopted instances."""
-    names = {uuid: name for name, uuid in UUIDS.items()}
-    known = ({**each, "name": names[each["uuid"]]} if each.get("adopted") else each for each in document["instances"])
-    return {**document, "instances": list(known)}
-
-
 class Found:
     """The playbooks."""
 
     def adopt(self):
-        tasks = yield from self._found("adopt", more=lambda _name, _task: {"flavor": None})
-        yield from self._carry_out(operate.adopt(tasks, {}, self.inventory))
+        tasks = yield from self._found("adopt", more=self._as_found)
+        yield from self._change(tasks, lambda left: operate.adopt(left, {}, () if self.changes else self.inventory))
+
+    def _as_found(self, _name, task):
+        return {"flavor": None, "guest": adopting.as_shown(self.seen, task["hosts"][-1], task["uuid"])}
 
     def leave(self):
         tasks = yield from self._found("leave")
-        yield from self._carry_out(delete.and_forget("leave", tasks, {}, self.inventory))
+        yield from self._carry_out(delete.and_forget("leave", tasks, {}, self.inventory, self.removes))

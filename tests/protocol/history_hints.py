@@ -25,6 +25,8 @@ LOST = re.compile(r"berth_lost_hosts=([\w,]+)")
 GONE_FOR_GOOD = re.compile(
     r"Bring ([\w, ]+) back and run again\. If it is switched off for good .* -e berth_lost_hosts=([\w,]+)$"
 )
+CALLED = re.compile(r"If that is the one: call it (\S+) in the inventory and set berth_uuid: (\S+) for it")
+ANEW = re.compile(r"To make (\S+) anew: take its berth_uuid out of the inventory")
 IF_IT_IS_THAT = re.compile(r"If it is that on (kvm\d): ((?:(?!If it is that on ).)*)")
 MOVES = ("confirm_resize", "revert_resize", "resize", "cold_migrate")
 
@@ -38,6 +40,10 @@ def follow(player, name, error, dice, more=3):
             if machine.on and not machine.dead:
                 with player.world.on(machine, "accept"):
                     machine.accept_state()
+    for called, uuid in CALLED.findall(hint):
+        player.call(uuid, called)
+    for called in ANEW.findall(hint):
+        player.world.entries.forget(called)
     for hosts, uuid in UNDEFINE.findall(hint):
         undefine(player.world, hosts, uuid)
     for hosts, uuid in SHUT_DOWN.findall(hint):
@@ -117,8 +123,7 @@ def newest(world, machine, uuid):
 
 FOLLOWED = (
     "create", "delete", "keep_one", "recover_record", "start", "stop", "recover", "unpause", "resume", "unrescue", "reboot",
-    "snapshot", "revert_snapshot",
-    "delete_snapshot", *MOVES
+    "snapshot", "revert_snapshot", "delete_snapshot", "shelve", "unshelve", *MOVES
 )  # fmt: skip
 
 

@@ -224,8 +224,10 @@ class Machine(volume_fleet_case.Site):
     def instance(self, uuid, state, **given):
         params = {"name": None, "project_id": None, "flavor": None,
                   "token": None, "seed": None, "shutdown_timeout": 1, "after": None, "reboot": "soft", "state": state,
-                  "changed_disks": False, "moved_by": None, "snapshot": None, "only_claim": False, **given}  # fmt: skip
-        return {"changed": acts.act(Instance(self.host, uuid, timeout=1), params, False)}
+                  "changed_disks": False, "moved_by": None, "snapshot": None, "only_claim": False, "shelve_to": None, **given}  # fmt: skip
+        instance = Instance(self.host, uuid, timeout=1)
+        changed = acts.act(instance, params, False)
+        return {"changed": changed, "instance": instance.summary()}
 
     def instance_backup(self, uuid, state, **given):
         params = {"to": None, "full": False, "chain": 1, "keep": None, "keep_days": None, "of": None, "backup": None, "newest": None,

@@ -66,6 +66,7 @@ class Moves(Run):
             if name not in done:
                 self._note(name, walk, refused)
         self._note_done(done)
+        self.gone = [name for name in self.names if name not in self.errors]
 
     def move(self, action):
         """Plan for all, then carry out the move of each."""

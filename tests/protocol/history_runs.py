@@ -13,8 +13,10 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+from typing import ClassVar
 
 import history_found
+import history_names
 import history_snapshots
 import procedure_case
 from history_host import Machine
@@ -44,10 +46,13 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry impor
     moves,
     scope,
 )
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.adopts import AdoptsOnEngine
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.changes import ChangesOnEngine
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.transactions import RegistryClosed
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_document
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceNotFound
 from ansible_collections.berth.kvm.plugins.plugin_utils import driving, registry_access
 
@@ -63,11 +68,12 @@ def _not_found(name):
     return InstanceNotFound("%s is on no host" % name, hint=hints.create_it(name))
 
 
-class Run(history_snapshots.Snapshots, history_found.Found):
+class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names):
     """``world`` gives the machines; ``inventory``: the names of the hosts that this run knows; ``cut``: of those that it does
     not reach, though others may; ``lost``: berth_lost_hosts."""
 
     numbers = itertools.count(1)
+    quotas: ClassVar = {}
 
     def __init__(self, world, inventory, names, dice, lost=(), cut=(), **options):
         self.world, self.inventory, self.names, self.dice = world, list(inventory), list(names), dice
@@ -104,8 +110,8 @@ class Run(history_snapshots.Snapshots, history_found.Found):
     def read(self, what="facts"):
         self.reports = {}
         for host in self.inventory:
-            self.reports[host] = yield from self.ask(host, what, self.world.uuids())
-        return read_fleet({host: dict(report) for host, report in self.reports.items()}, history_found.named)
+            self.reports[host] = yield from self.ask(host, what, self.world.entries.uuids())
+        return read_fleet({host: dict(report) for host, report in self.reports.items()}, self.world.entries.named)
 
     def digests(self):
         return {host: report.get("digests") for host, report in self.reports.items()}
@@ -144,11 +150,12 @@ class Run(history_snapshots.Snapshots, history_found.Found):
         on_engine = engine.OnEngine({}, self.choose, again)
         yield from self._create(seen, on_engine, known, of_hosts)
 
-    def read_engine(self, names=None, what="facts"):
+    def read_engine(self, names=None, what="facts", searches=False):
         """What the registry knows, and what the hosts say of which it knows that they have one of the instances, or that these name
         as a side of a move."""
-        known = yield from self._play(engine.whereabouts([self.world.uuid(name) for name in names or self.names]))
-        self.reports, left = {}, known.asked()
+        new, uuids = self.options.get("berth_new_name"), [self.world.uuid(name) for name in names or self.names]
+        known = yield from self._play(engine.whereabouts([*uuids, *([instance_uuid("default", new)] if new else [])]))
+        self.reports, left = {}, set(self.inventory) if searches else known.asked()
         while left & set(self.inventory):
             for host in sorted(left & set(self.inventory)):
                 self.reports[host] = yield from self.ask(host, what, self.world.uuids())
@@ -270,30 +277,41 @@ class Run(history_snapshots.Snapshots, history_found.Found):
         known = None
         if self.world.engine and scope.asks_where(operation):
             try:
-                known, live = yield from self.read_engine()
+                known, live = yield from self.read_engine(searches=scope.searches(operation))
             except (RegistryUnknown, RegistryClosed) as error:
                 for name in names or self.names:
                     self.refused(name, error)
-                self.seen, self.removes = self._fleet_of({}), Embedded()
+                self.seen, self.removes, self.changes = self._fleet_of({}), Embedded(), None
                 return locate.Located()
             self.seen = engine.with_notes(self._fleet_of(known.heard(live)), known)
+            if operation in scope.CHANGES and not scope.searches(operation):
+                of_all = engine.fleet_of(self.inventory, known, live, self._fleet_of)
+                self.seen = (yield from self._play(of_all))[0]
         else:
             self.seen = yield from self.read()
         self.removes = engine.RemovesOnEngine(known, self.lost) if known else Embedded()
+        self.changes = None
+        if known and operation in scope.CHANGES:
+            changes = ChangesOnEngine(self.run_id, known, self.token, self.quotas)
+            self.changes = AdoptsOnEngine(self.run_id, self.token) if operation == "adopt" else changes
         wanted = {name: locate.Wanted(self.world.uuid(name)) for name in names or self.names}
         for name in names or ():
             self.errors.pop(name, None)
-        run = locate.Run(operation, self._said(), more, _not_found)
+        run = locate.Run(operation, self._said(), more, _not_found, over_registry=known is not None)
         found = yield from self._play(locate.locate(run, self.seen, wanted))
         for name, error in found.errors.items():
             self.refused(name, error)
         return found
 
     def _said(self):
-        variables = ("keep_on", "keep_on_confirmed", "recover_on")
+        variables = ("keep_on", "keep_on_confirmed", "recover_on", "new_name")
         return what_to_operate.Said(
             self.run_id, self.lost, **{each: self.options.get("berth_" + each) for each in variables}
         )
+
+    def _change(self, tasks, carry_out):
+        """As the action does it."""
+        yield from self._carry_out(operate.over(self.changes, tasks, carry_out, False) if self.changes else carry_out(tasks))
 
     def _carry_out(self, procedure, look=None):
         done = yield from self._play(procedure, look)

@@ -15,6 +15,7 @@ from typing import NamedTuple, Optional, Tuple
 import history_engine
 import history_found
 import history_hints
+import history_names
 import history_volumes
 from fibers import Alone, Fiber
 from history_hints import is_dead
@@ -22,6 +23,7 @@ from instance_case import Killed
 from memory_names import Violation
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import is_owner
+from ansible_collections.berth.kvm.plugins.module_utils.model import shelves
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
 HOSTS, INSTANCES, STEPS = (3, 5), (3, 6), (20, 60)
@@ -32,7 +34,7 @@ ALL = 0.5  # of the runs of create, and how many of the others name one instance
 PLAYBOOKS = {
     "create": 30, "start": 6, "stop": 6, "reboot": 4, "recover": 3, "delete": 8, "recover_record": 6, "keep_one": 6,
     "pause": 3, "unpause": 3, "suspend": 3, "resume": 3, "rescue": 3, "unrescue": 3,
-    "snapshot": 8, "revert_snapshot": 6, "delete_snapshot": 2,
+    "snapshot": 8, "revert_snapshot": 6, "delete_snapshot": 2, "shelve": 5, "unshelve": 6, "rename": 6,
     "backup": 10, "restore": 4, "image_from_instance": 2, "clone": 4, "adopt": 6, "leave": 2,
     "remove_host": 2, "prepare_hosts": 3, "resize": 8, "cold_migrate": 6, "live_migrate": 8,
     "update_disks": 7, "update": 6, "rebuild": 4, "delete_volume": 3, "confirm_resize": 5, "revert_resize": 5, "confirm_due": 1,
@@ -50,7 +52,8 @@ class Asked(NamedTuple):
     """A run of a playbook. ``host``: number of the one that an option names; ``lost``: whom it gives up, see ``lost_of``;
     ``lacks``: number of the host that its inventory lacks; ``cut``: number of the host that answers only the run beside it;
     ``killed``: (calls to hosts, changes within the last one);
-    ``same_host``: a resize may stay where it is; ``volumes``: those that are wanted; ``grown``: those that get larger."""
+    ``same_host``: a resize may stay where it is; ``volumes``: those that are wanted; ``grown``: those that get larger;
+    ``new``: the name that it gets, that of the instance that was called so first, or its own first one."""
 
     playbook: str
     names: Tuple[str, ...]
@@ -65,6 +68,7 @@ class Asked(NamedTuple):
     volumes: Tuple[str, ...] = ()
     grown: Tuple[str, ...] = ()
     cut: Optional[int] = None
+    new: str = ""
 
 
 class Step(NamedTuple):
@@ -99,7 +103,8 @@ def history(seed, playbooks=None, events=None):
             of_host = dice.randrange(hosts), dice.getrandbits(16)
             steps.append(Step(event, (), *of_host, dice.choice([*names, *found])))
         elif kind == "rivals":
-            steps += rivals(dice, dice.choice(names), hosts)
+            one_name = "rename" in playbooks and dice.random() < 0.3
+            steps += namesakes(dice, names, hosts) if one_name else rivals(dice, dice.choice(names), hosts)
         else:
             runs = tuple(asked(dice, names, hosts, playbooks, found) for _run in range(1 + (kind == "both")))
             steps.append(Step("run", runs, number=dice.getrandbits(32)))
@@ -125,14 +130,29 @@ def asked(dice, names, hosts, playbooks, found):
         tuple(name for name in history_volumes.NAMES if dice.random() < 0.5),
         tuple(name for name in history_volumes.NAMES if dice.random() < 0.2),
         dice.randrange(hosts) if dice.random() < 0.4 else None,
+        dice.choice([*names, *history_names.NEW]) if playbook == "rename" else "",
     )
 
 
 def rivals(dice, name, hosts):
     """Two creates at once of an instance that is gone; mostly, each misses another host."""
-    missed = dice.sample(range(hosts), 2) if dice.random() < 0.8 else (None, None)
-    runs = tuple(Asked("create", (name,), dice.getrandbits(32), cut=host) for host in missed)
-    gone = Asked("delete", (name,), dice.getrandbits(32))
+    runs = (Asked("create", (name,), dice.getrandbits(32), cut=host) for host in missed_by_two(dice, hosts))
+    return after_delete(dice, name, runs)
+
+
+def namesakes(dice, names, hosts):
+    """A create of an instance that is gone, and another one that gets its name; mostly, each run misses another host."""
+    (name, other), (of_create, of_rename) = dice.sample(names, 2), missed_by_two(dice, hosts)
+    made = Asked("create", (name,), dice.getrandbits(32), cut=of_create)
+    return after_delete(dice, name, (made, Asked("rename", (other,), dice.getrandbits(32), cut=of_rename, new=name)))
+
+
+def missed_by_two(dice, hosts):
+    return dice.sample(range(hosts), 2) if dice.random() < 0.8 else (None, None)
+
+
+def after_delete(dice, name, runs):
+    runs, gone = tuple(runs), Asked("delete", (name,), dice.getrandbits(32))
     return [Step("run", (gone,)), Step("run", runs, number=dice.getrandbits(32))]
 
 
@@ -173,6 +193,8 @@ class Player:
         finally:
             for _run, fiber in going:
                 fiber.end()
+        for run in runs:
+            self.write_down(run)
 
     def mix(self, going, dice):
         """One goes on for some stops, then another."""
@@ -203,12 +225,15 @@ class Player:
         options = {"berth_state": asked.state, "host": self.machine(asked.host).name}
         options.update(berth_keep_on=options["host"], berth_keep_on_confirmed=asked.confirmed)
         rebuilds = asked.lost == "off" or asked.confirmed  # who wrongly gives a host up needs nothing of what it had
-        options.update(berth_rebuild_lost=",".join(asked.names) if rebuilds else "")
+        names = [self.world.entries.called[name] for name in asked.names]
+        options.update(berth_rebuild_lost=",".join(names) if rebuilds else "")
+        new = asked.new if asked.new in asked.names else self.world.entries.called.get(asked.new, asked.new)
+        options.update(berth_new_name=new)
         options.update(berth_allow_resize_to_same_host=asked.same_host, berth_volumes=asked.volumes, grown=asked.grown)
         run = history_volumes.Runs(
             self.world,
             inventory,
-            asked.names,
+            names,
             random.Random(asked.dice),
             self.lost_of(asked, set(inventory) - cut),
             cut,
@@ -283,11 +308,27 @@ class Player:
         for _call in getattr(run, playbook)():
             self.world.check_running()
         self.note(run)
+        self.write_down(run)
         self.unconfirmed = run.unconfirmed
         self.last.update(dict.fromkeys(run.errors, (playbook, options)))
         if run.errors:
             self.trail += ["%s %s: %s" % (playbook, name, said(error)) for name, error in sorted(run.errors.items())]
         return run.errors
+
+    def write_down(self, run):
+        """A person brings the inventory to what a run has done. No host that counts may have another instance of a new name."""
+        for name in run.gone:
+            self.world.entries.forget(name)
+        for uuid, new in run.renamed.items():
+            self.call(uuid, new)
+            left_out = self.world.outdated | set(run.lost)
+            history_names.check_only((m for m in self.world.machines.values() if m.name not in left_out), uuid, new)
+
+    def call(self, uuid, name):
+        before = self.world.entries.names()
+        self.world.entries.call(uuid, name)
+        for gone in set(before) - set(self.world.entries.names()):
+            self.told.pop(gone, None)
 
     def lost(self):
         """Whom a person who knows gives up as lost: also who is in no inventory, once a hint asks for it."""
@@ -370,7 +411,10 @@ class Player:
             history_found.make(self.world, self.machine(step.host), history_found.NAMES[0])
 
     def guest(self, step):
-        return self.machine(step.host).host.connection.domains.get(self.world.uuid(step.name))
+        return self.machine(step.host).host.connection.domains.get(self.uuid(step))
+
+    def uuid(self, step):
+        return self.world.uuid(self.world.entries.called[step.name])
 
     def undefine(self, step):
         guest = self.guest(step)
@@ -394,7 +438,7 @@ class Player:
 
     def remove_record(self, step):
         store = self.machine(step.host).host.store
-        shutil.rmtree(os.path.join(store.state_dir, "instances", self.world.uuid(step.name)), ignore_errors=True)
+        shutil.rmtree(os.path.join(store.state_dir, "instances", self.uuid(step)), ignore_errors=True)
 
     def follow(self, step):
         """A person does what the last error said."""
@@ -417,9 +461,10 @@ def settle(player, rounds=8):
     if world.engine and is_closed:
         player.play_run("audit", world.names)
     dice = random.Random(7)
-    names = list(world.names)
+    left = list(world.entries.first)  # what is followed may give them other names
     for _round in range(rounds):
-        errors = player.play_run("create", names, player.lost())
+        names = {world.entries.called[first]: first for first in left}
+        errors = player.play_run("create", list(names), player.lost())
         world.write()
         world.check()
         if not errors and not player.unconfirmed:
@@ -429,10 +474,27 @@ def settle(player, rounds=8):
             history_hints.follow(player, name, errors[name], dice)
             world.check()
             if is_beyond_help(player, player.told.get(name)):
-                names.remove(name)
+                left.remove(names[name])
     else:
         raise Violation("H5 create is still refused: %s" % "\n  ".join(dict.fromkeys(player.trail[-12:])))
-    check_end(player, names)
+    unshelve(player, list(names))
+    check_end(player, list(names))
+
+
+def unshelve(player, names):
+    """What is shelved gets its disks back, if its host has room for it."""
+    world = player.world
+    shelved = {
+        record.uuid
+        for machine in world.machines.values()
+        for record in machine.host.store.records()
+        if shelves.of(record.spec) and is_owner(record) and not machine.dead
+    }
+    for name in [name for name in names if world.uuid(name) in shelved]:
+        for error in player.play_run("unshelve", [name], player.lost()).values():
+            if "Make room on" not in (error["hint"] or ""):
+                raise Violation("H5 %s stays shelved: %s" % (name, said(error)))
+        world.check()
 
 
 def is_beyond_help(player, error):

@@ -6,7 +6,7 @@ which does that, too, and gives the instance other limits and another seed."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+import dataclasses
 
 from history_backups import Backups
 from history_move_runs import Moves
@@ -25,8 +25,6 @@ class Runs(MakesVolumes, Backups, Moves):
     """``berth_volumes``: the names of the volumes that the instances should have; ``host`` is a number for which to grow or
     delete; ``entries`` is what the inventory says of them."""
 
-    quotas: ClassVar = {}
-
     def hosts(self):
         return self.inventory
 
@@ -41,7 +39,10 @@ class Runs(MakesVolumes, Backups, Moves):
         for volume in self.options.get("grown") or ():
             self.world.volume_sizes[volume] = min(MOST_GB, self.world.volume_sizes.get(volume, 1) + 1)
         tasks = yield from self._found("update_disks", more=self._wanted)
-        yield from self._carry_out(update_disks.update_disks(tasks, {}, self._run_of_disks()))
+        yield from self._change(tasks, lambda left: update_disks.update_disks(left, {}, self._makes()))
+
+    def _makes(self):
+        return dataclasses.replace(self._run_of_disks(), changes=self.changes)
 
     def _wanted(self, name, task):
         return self._volumes_of(self.seen, self.options.get("berth_volumes") or ())(name, task)
@@ -58,8 +59,8 @@ class Runs(MakesVolumes, Backups, Moves):
             return {**self._wanted(name, task), "spec": spec, "only_new": None, "discards": []}
 
         tasks = yield from self._found("update", more=more)
-        run = update.Run(self._run_of_disks(), lambda name, _spec: requests[name])
-        yield from self._carry_out(update.update(tasks, {}, run))
+        run = update.Run(self._makes(), lambda name, _spec: requests[name])
+        yield from self._change(tasks, lambda left: update.update(left, {}, run))
 
     def rebuild(self):
         tasks = yield from self._found("rebuild")

@@ -3,9 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The hosts of a history, what its user knows of them, and what must hold after each step.
 
-H1 no two guests of one instance run. H2 no two guests write one file. H3 the newest content of each disk is on some host,
-until somebody deletes the instance or its host is gone for good. H4 no claim takes more than a host has. H7 what was a whole
-backup, or a later one, is one, of one moment; no guest runs from a disk, and no image is a file, that was not copied to its end.
+H1 no two guests of one instance run. H2 no two guests write one file. H3 the newest content of each disk is on some host, or in
+the backup that the instance is shelved in, until somebody deletes the instance or its host is gone for good. H4 no claim takes more
+than a host has. H7 what was a whole backup, or a later one, is one, of one moment; no guest runs from a disk, and no image is a file,
+that was not copied to its end.
+H8 who was renamed is the only one of that name.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import history_backups
 import history_engine
 import history_found
 import history_host
+import history_names
 import history_snapshots
 import prepared_host
 import volume_fleet_case
@@ -32,7 +35,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute import connectio
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import qemu_nodes
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import boot_time, facts
-from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
 LARGER = {"name": "small", "memory_mb": 128, "root_gb": 2}
 
@@ -43,9 +45,8 @@ class World:
     now = OfEach("now", lambda: None)
 
     def __init__(self, top, monkeypatch, hosts, names, on_engine=False):
-        self.names, self.disks_made = list(names), 0
+        self.entries, self.disks_made = history_names.Entries(names), 0
         fibers.let_stop(monkeypatch)
-        self.by_uuid = {self.uuid(name): name for name in [*names, *history_found.NAMES]}
         monkeypatch.setattr(boot_time, "boot_id", lambda: self.now.boot if self.now else "none")
         monkeypatch.setattr(connection.Deadline, "call", lambda _self, function, *args, what="": function(*args))
         monkeypatch.setattr(time, "sleep", lambda _seconds: None)
@@ -64,7 +65,7 @@ class World:
         self.inventory = list(self.machines)
         history_host.make_one_fleet(self.machines.values())
         self.newest, self.of_disk, self.given_up = {}, {}, set()
-        self.flavors, self.number = {}, 0
+        self.flavors, self.number = {}, 0  # by uuid
         self.outdated = set()  # the hosts whose state directory is from a backup, or that were given up and are back
         self.volume_sizes, self.volume_disks = {}, {}
         self.storage = history_backups.Storage(self, top, monkeypatch)
@@ -72,22 +73,30 @@ class World:
 
     # what the user knows
 
+    @property
+    def names(self):
+        return self.entries.names()
+
+    @property
+    def by_uuid(self):
+        return self.entries.by_uuid
+
     def uuid(self, name):
-        return history_found.UUIDS.get(name) or instance_uuid("default", name)
+        return self.entries.uuid(name)
 
     def uuids(self):
         return list(self.by_uuid)
 
     def request(self, name):
         spec, seed = prepared_host.request(name)
-        spec["flavor"].update(self.flavors.get(name, {}))
-        return {**spec, "pool": "berth", "volumes": []}, seed
+        spec["flavor"].update(self.flavors.get(self.uuid(name), {}))
+        return {**spec, "uuid": self.uuid(name), "pool": "berth", "volumes": []}, seed
 
     def resized(self, name, spec):
         """What the inventory asks of an instance in a resize: one that was adopted keeps what it was found with."""
-        if name not in history_found.NAMES:
+        if self.uuid(name) not in history_found.UUIDS.values():
             return self.request(name)[0]
-        return {**spec, "flavor": {**spec["flavor"], **self.flavors.get(name, {})}}
+        return {**spec, "flavor": {**spec["flavor"], **self.flavors.get(self.uuid(name), {})}}
 
     def gives_up(self, name):
         """Somebody deletes it: its disks may go."""
@@ -99,7 +108,7 @@ class World:
 
     def ask_for_more(self, name):
         """The inventory asks for the larger flavor from now on."""
-        self.flavors[name] = LARGER
+        self.flavors[self.uuid(name)] = LARGER
 
     def agrees_to_revert(self, name):
         """Whoever reverts a move, or to a snapshot, gives up what was written since."""
@@ -117,6 +126,14 @@ class World:
                 self.newest[disk_name] = min([self.newest[disk_name], *counters])
                 self.given_up.update([disk_name] if len(counters) < backups else [])
 
+    def _contents(self):
+        """{name of a disk: the highest counter that it has on a host, or in the backup that the instance is shelved in}"""
+        found = self.storage.shelved()
+        for machine in self.machines.values():
+            for disk_name, counter in machine.disks().items():
+                found[disk_name] = max(counter, found.get(disk_name, -1))
+        return found
+
     def _is_of_volume(self, disk_name):
         return any(disk_name in made for made in self.volume_disks.values())
 
@@ -129,10 +146,7 @@ class World:
 
     def loses_what_was_written_since(self):
         """A backup of a whole machine is older than what its guests wrote since."""
-        left = {}
-        for machine in self.machines.values():
-            for disk_name, counter in machine.disks().items():
-                left[disk_name] = max(counter, left.get(disk_name, 0))
+        left = self._contents()
         self.given_up.update(self.newest.keys() - left.keys())
         self.newest.update({disk_name: left.get(disk_name, 0) for disk_name in self.newest})
 
@@ -195,7 +209,7 @@ class World:
             after = machine.used_mb()
             self.fuse.left = left
             self.now = None
-            if method == "claim" and after > max(before, history_host.MEMORY_MB):
+            if method in ("claim", "instance") and after > max(before, history_host.MEMORY_MB):
                 raise Violation("H4 %s has claims of %d MiB" % (machine.name, after))
 
     def check_running(self):
@@ -221,10 +235,7 @@ class World:
         self.storage.check()
 
     def check_disks(self):
-        found = {}
-        for machine in self.machines.values():
-            for name, counter in machine.disks().items():
-                found[name] = max(found.get(name, -1), counter)
+        found = self._contents()
         for name, counter in self.newest.items():
             if found.get(name, -1) < counter and name not in self.given_up:
                 uuid = self.of_disk[name]

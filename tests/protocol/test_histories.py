@@ -80,6 +80,14 @@ def test_a_record_from_a_backup_of_before_the_end_of_a_move_has_a_way_out(monkey
     assert histories.play(HOSTS, NAMES, [*kept, *ended]) is None
 
 
+def test_a_resize_is_reverted_though_its_destination_is_a_machine_of_before_and_others_remember_more():
+    """The create of a clone has told the source that the destination had it later, and the third host is lost."""
+    names = tuple("web%d" % number for number in range(1, 7))
+    resized = [run("create", names, 3098990846), Step("die", host=2), Step("keep_whole", host=1)]
+    told = [run("resize", ("web6",), 3443818037), run("clone", ("web5",), 982526257, killed=(13, 9))]
+    assert histories.play(HOSTS, names, [*resized, *told, Step("restore_whole", host=1)]) is None
+
+
 KVM, OTHER, WEB = "kvm1", "kvm2", "dcab68f4-1dfd-5daf-9769-26c0ec133be0"
 
 

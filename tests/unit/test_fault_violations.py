@@ -27,7 +27,14 @@ UUID = "c26570c3-6efe-583a-9532-38a5d1328ce3"
 
 
 def view(role=None, state=None, files=("root.qcow2", "seed.iso", "owner", "attached.json"), up=True, **more):
-    record = {"role": role, "generation": [1, 3], "resources": {"memory_mb": 128}, **more}
+    record = {
+        "role": role,
+        "name": "mover",
+        "generation": [1, 3],
+        "resources": {"memory_mb": 128},
+        "spec": {},
+        **more,
+    }
     return View(
         up=up,
         records={UUID: record} if role else {},
@@ -58,6 +65,7 @@ def view(role=None, state=None, files=("root.qcow2", "seed.iso", "owner", "attac
         ("a_disk_is_there", view("OUT", files=[]), view("OWN", files=["root.qcow2.incoming-1"]), "I3"),
         ("a_disk_is_there", view(files=[]), view(files=[]), None),
         ("a_disk_is_there", view("OWN", files=[], phase="deleting"), view(files=[]), None),
+        ("a_disk_is_there", view("OWN", files=[], spec={"shelved": {"backup": "1"}}), view(files=[]), None),
     ],
 )
 def test_an_invariant_that_holds_at_any_moment_is_seen_to_break(rule, first, other, violated):
@@ -155,24 +163,33 @@ def test_a_guest_with_a_volume_that_is_not_its_own_is_seen(holder, violated):
         ("plugged", {"nics": 1}, "I4"),
         ("plugged", {"metadata": {}}, "I4"),
         ("active", {"nics": 2}, "I4"),
+        ("shelved", {}, None),
+        ("shelved", {"power_state": "running"}, "I4"),
+        ("shelved", {"guest": "running"}, "I4"),
+        ("shelved", {"defines": [UUID]}, "I5"),
+        ("renamed", {}, None),
+        ("renamed", {"name": "mover"}, "I4"),
+        ("active", {"name": "other"}, "I4"),
     ],
 )
 def test_a_record_that_libvirt_does_not_agree_with_is_seen(end, changed, violated):
     operation = next(operation for operation in operations.OPERATIONS.values() if operation.end == end)
     has = ["v"] * (end == "attached")
+    off = dict.fromkeys(("stopped", "suspended", "shelved"), "shutdown")
     more = {
-        "power_state": {"stopped": "shutdown", "suspended": "shutdown", "paused": "paused"}.get(end, "running"),
+        "power_state": {**off, "paused": "paused"}.get(end, "running"),
         "lock": {"by": "me"} if end == "locked" else None,
+        "name": operations.OTHER if end == "renamed" else "mover",
     }
     more.update((key, changed[key]) for key in more if key in changed)
-    shown = {"stopped": None, "suspended": None, "paused": "paused"}.get(end, "running")
+    shown = {**dict.fromkeys(off), "paused": "paused"}.get(end, "running")
     spec = {
         "volumes": [{"name": "data"} for _name in has],
         "networks": [{}] * changed.get("nics", 1 + (end == "plugged")),
         "metadata": changed.get("metadata", {"role": "db"} if end == "plugged" else {}),
     }
     there = view("OWN", changed.get("guest", shown), spec=spec, **more)
-    there.permits = changed.get("permits", [])
+    there.permits, there.defined = changed.get("permits", []), changed.get("defines", [])
     there.has_volumes = {UUID: changed.get("live", has)}
     there.names_volumes = {UUID: changed.get("defined", has)}
     holder = changed.get("holder", UUID if has else None)

@@ -158,6 +158,12 @@ def choose_again(instance: Instance, held: Index, kept: Index) -> bool:
     return address_clash.clash(instance["spec"], held) is None
 
 
+def with_chosen(spec: Mapping[str, Any], networks: Iterable[Mapping[str, Any]]) -> Dict[str, Any]:
+    """The request with the addresses of those ``networks`` that were chosen again."""
+    chosen = {nic["mac"]: nic for nic in networks}
+    return {**spec, "networks": [{**nic, **chosen.get(nic["mac"], {})} for nic in spec["networks"]]}
+
+
 def fixed(wanted: Iterable[Mapping[str, Any]], networks: Mapping[str, Any], name: str) -> Index:
     """The fixed addresses and MAC addresses that the inventory gives an instance, whether it exists or not."""
     found: Index = {}

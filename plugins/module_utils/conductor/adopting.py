@@ -128,6 +128,13 @@ def where(fleet: Fleet, name: str, project: str, guest: Guest, lost: Collection[
     }
 
 
+def as_shown(fleet: Fleet, host: str, uuid: str) -> Document:
+    """What the guest counts for, and its addresses: {vcpus, memory_mb, nics}."""
+    guest = next(each for each in fleet.documents[host]["instances"] if each["uuid"] == uuid)
+    vcpus = guest["vcpus"] + guest.get("pcpus", 0)
+    return {"vcpus": vcpus, "memory_mb": guest["memory_mb"], "nics": guest.get("nics") or []}
+
+
 def _twice(uuid: str, hosts: List[str]) -> DuplicateInstance:
     return DuplicateInstance("the guest %s is on %s: one of them is a copy" % (uuid, " and ".join(sorted(hosts))))
 

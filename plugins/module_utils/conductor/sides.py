@@ -90,20 +90,20 @@ def check(fleet: Fleet, uuid: str, name: str, found: Sides, lost: Collection[str
         answers = fleet.answers(lost)
         _check_lost_sides(name, (here, there), answers)
         noted = fleet.notes_on(uuid)
-        if not _has_lost_its_part(noted.known, here, there):  # moving.plan says what is left then
+        if not _has_lost_its_part(noted.known, here, there, answers):  # moving.plan says what is left then
             notes.check_owner(name, host, notes.generation(generation), noted, answers)
         if len(views) == 1 and here.get("role") == OWN and not here.get("op"):
             check_latest(fleet, name, uuid, lost)
 
 
-def _has_lost_its_part(known: Optional[notes.Note], here: View, there: View) -> bool:
-    """Whether the last owner that is ``known`` is a side of the move that answers and has no record of it, and the other side
-    does not own the instance."""
+def _has_lost_its_part(known: Optional[notes.Note], here: View, there: View, answers: notes.Answers) -> bool:
+    """Whether the last owner that is ``known`` is a side of the move that answers and has no record of it, also if a person gives
+    its part up, and the other side does not own the instance."""
     move = here.get("migration") or there.get("migration")
-    if not (move and known) or OWN in (here["role"], there["role"]):
+    if not (move and known and answers.has(known)) or OWN in (here["role"], there["role"]):
         return False
     sides = ((move["source"], here), (move["destination"], there))
-    return any(known.host_uuid == side["uuid"] and view == NOTHING for side, view in sides)
+    return any(known.host_uuid == side["uuid"] and view["role"] is None for side, view in sides)
 
 
 def _check_lost_sides(name: str, views: Iterable[View], answers: notes.Answers) -> None:

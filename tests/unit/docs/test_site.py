@@ -18,6 +18,8 @@ sys.path.insert(0, str(ROOT / "docs" / "docsite"))
 
 import pictures  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 LOADED = re.compile(
     r"""<(?:script|img|iframe|source)[^>]*\ssrc=["']([^"']+)|<link[^>]*\shref=["']([^"']+)|url\(["']?([^"')]+)"""
 )

@@ -36,13 +36,14 @@ class Wanted:
 @dataclasses.dataclass(frozen=True)
 class Run:
     """``more``: (name, task) -> what the inventory adds to the task; ``not_found``: name -> the error of an instance that is on
-    no host; None: there is nothing to do."""
+    no host; None: there is nothing to do; ``over_registry``: the fleet has what an engine knows, and that decides about quotas."""
 
     operation: str
     said: what_to_operate.Said
     more: Callable[[str, Document], Document] = lambda _name, _task: {}
     not_found: Callable[[str], Optional[BerthError]] = lambda _name: None
     quotas: Callable[[], Mapping[str, Amounts]] = dict
+    over_registry: bool = False
 
 
 @dataclasses.dataclass
@@ -61,7 +62,7 @@ class Located:
 
 def locate(run: Run, fleet: Fleet, wanted: Mapping[str, Wanted]) -> Procedure[Located]:
     """``wanted``: by inventory name. Raises HostUnknown if a host does not say what it remembers of guests to adopt."""
-    if run.operation in ("adopt", renaming.OPERATION):
+    if run.operation in ("adopt", renaming.OPERATION) and not run.over_registry:
         yield from _hear_of(run, fleet, wanted)
     found = Located()
     for name, instance in wanted.items():
@@ -73,7 +74,8 @@ def locate(run: Run, fleet: Fleet, wanted: Mapping[str, Wanted]) -> Procedure[Lo
             if isinstance(error, InstanceMoving) and _ends_moves(run.operation, fleet.places[instance.uuid]):
                 found.moving.append(name)
     yield from _check_addresses(fleet, found)
-    if any(task.get("new_volumes") or task.get("grown_volumes") for task in found.tasks.values()):
+    grows = any(task.get("new_volumes") or task.get("grown_volumes") for task in found.tasks.values())
+    if grows and not run.over_registry:
         for name, over in new_volumes.before_the_claims(found.tasks, fleet, run.quotas()).items():
             found.refuse(name, over)
     return found

@@ -7,12 +7,13 @@ have a state. Instances do not wait for each other."""
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Iterable, List, Mapping, Optional
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional
 
 from ...model.messages import Document
 from .. import renaming
 from ..closing_table import error_of
 from ..operations import OPERATIONS
+from ..registry.interface import Changes, Takes
 from ..silence import is_there, unanswered
 from .steps import Ask, Procedure, said
 
@@ -53,8 +54,8 @@ def operate(operation: str, tasks: Tasks, given: Mapping[str, Document]) -> Proc
     return done
 
 
-def adopt(tasks: Tasks, given: Mapping[str, Document], hosts: Iterable[str]) -> Procedure[Dict[str, Done]]:
-    """``hosts``: all that the run has asked, which then know who owns it."""
+def adopt(tasks: Tasks, given: Mapping[str, Document], hosts: Collection[str]) -> Procedure[Dict[str, Done]]:
+    """``hosts``: all that the run has asked, which then know who owns it; none over an engine, which knows it."""
     done = yield from operate("adopt", tasks, given)
     known: Dict[str, Dict[str, List[int]]] = {}
     names: Dict[str, str] = {}
@@ -62,30 +63,46 @@ def adopt(tasks: Tasks, given: Mapping[str, Document], hosts: Iterable[str]) -> 
         if done[name].instance.get("generation") and not done[name].errors:
             names[task["owner"]] = task["hosts"][-1]
             known.setdefault(task["owner"], {})[task["uuid"]] = done[name].instance["generation"]
-    if known:
+    if known and hosts:
         # nothing is lost if one does not take it: a later run tells it again
         yield Ask("rescan", {host: {"told": {"hosts": names, "known": known}} for host in hosts})
     return done
 
 
-def rename(tasks: Tasks, given: Mapping[str, Document], dry: bool) -> Procedure[Dict[str, Done]]:
-    """One that may not keep the new name, by what the hosts say afterwards, gets its old one again."""
+def rename(
+    tasks: Tasks, given: Mapping[str, Document], dry: bool, changes: Optional[Changes] = None
+) -> Procedure[Dict[str, Done]]:
+    """One that may not keep the new name, by what the hosts say afterwards, or an engine in their place, gets its old one again."""
     for task in tasks.values():
-        told = renaming.announced(task, task["hosts"][-1])
+        told = None if changes else renaming.announced(task, task["hosts"][-1])
         if told:
             yield Ask("rescan", {host: {"told": told} for host in task["asked"]})
     done = yield from operate(renaming.OPERATION, tasks, given)
     for name, task in {} if dry else tasks.items():
         taken = None
-        if not done[name].errors:
+        if not done[name].errors and changes:
+            taken = (yield from changes.stand({name: task})).get(name)
+        elif not done[name].errors:
             taken = renaming.taken_since(name, task, (yield Ask("rescan", {host: {} for host in task["asked"]})))
         if taken:
             back = {**_arguments(OPERATIONS[renaming.OPERATION], task, {}), "new_name": name}
             yield from asked(done, "instance", {name: back}, {name: task["hosts"][-1]})
             done[name].errors.append(taken.to_dict())
-        if done[name].errors:
+        if done[name].errors and not changes:
             yield Ask("rescan", {host: {"told": renaming.given_up(task)} for host in task["asked"]})
     return done
+
+
+def over(
+    takes: Takes, tasks: Tasks, carry_out: Callable[[Tasks], Procedure[Dict[str, Done]]], dry: bool
+) -> Procedure[Dict[str, Done]]:
+    """``carry_out``: does the operation for those of the tasks that get what they take from an engine."""
+    refused = yield from takes.begin(tasks)
+    left = {name: task for name, task in tasks.items() if name not in refused}
+    done = yield from carry_out(left)
+    if left and not dry:
+        yield from takes.end(left)
+    return {**done, **{name: Done(errors=[error.to_dict()]) for name, error in refused.items()}}
 
 
 def look(operation: str, tasks: Tasks, given: Mapping[str, Document]) -> Procedure[Dict[str, Done]]:

@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """An update of instances that exist. New addresses are claimed in their records before a guest has them, then all hosts are read
-again: of two runs that claim one address, at least one sees the other, and chooses again or gives way. Then each host brings its
-instance to the request."""
+again: of two runs that claim one address, at least one sees the other, and chooses again or gives way. Over an engine they are its
+own before they are claimed. Then each host brings its instance to the request."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Dict, List, Mapping, Tuple
+from typing import Any, Callable, Dict, Mapping, Tuple
 
 from ...model import address_clash
 from ...model.errors import BerthError
@@ -70,9 +70,8 @@ def _claim(tasks: Dict[str, Any], run: Run) -> Procedure[Dict[str, Done]]:
         claims = yield from operate("update", waiting, {name: {"only_claim": True} for name in waiting})
         for name, each in claims.items():
             done[name] = _both(done[name], each) if name in done else each
-        scans = yield Ask("rescan", {host: {} for host in run.disks.hosts if host not in run.disks.lost})
         standing = {name: task for name, task in waiting.items() if not done[name].errors}
-        waiting, lost = _decide(standing, scans, run)
+        waiting, lost = yield from _stand(standing, run)
         tasks.update(waiting)
         yield from _release({name: tasks[name] for name in lost})
         for name, error in lost.items():
@@ -80,8 +79,15 @@ def _claim(tasks: Dict[str, Any], run: Run) -> Procedure[Dict[str, Done]]:
     return done
 
 
-def _decide(tasks: Tasks, scans: Mapping[str, Any], run: Run) -> Tuple[Dict[str, Any], Dict[str, BerthError]]:
+def _stand(tasks: Tasks, run: Run) -> Procedure[Tuple[Dict[str, Any], Dict[str, BerthError]]]:
     """(those that have chosen again, those that lost an address)"""
+    if run.disks.changes:
+        return {}, (yield from run.disks.changes.stand(tasks))
+    scans = yield Ask("rescan", {host: {} for host in run.disks.hosts if host not in run.disks.lost})
+    return _decide(tasks, scans, run)
+
+
+def _decide(tasks: Tasks, scans: Mapping[str, Any], run: Run) -> Tuple[Dict[str, Any], Dict[str, BerthError]]:
     held = addressing.addresses({host: scan["instances"] for host, scan in scans.items() if "instances" in scan})
     silent = {host: why_of(scan) for host, scan in scans.items() if "instances" not in scan}
     again: Dict[str, Any] = {}
@@ -95,15 +101,10 @@ def _decide(tasks: Tasks, scans: Mapping[str, Any], run: Run) -> Tuple[Dict[str,
             continue
         clash = address_clash.clash(only["spec"], held)
         if clash and addressing.choose_again(only, held, run.kept):
-            again[name] = {**task, SPEC: _with_chosen(task[SPEC], only["spec"]["networks"])}
+            again[name] = {**task, SPEC: addressing.with_chosen(task[SPEC], only["spec"]["networks"])}
         elif clash:
             lost[name] = clash
     return again, lost
-
-
-def _with_chosen(spec: Document, networks: List[Document]) -> Document:
-    chosen = {nic["mac"]: nic for nic in networks}
-    return {**spec, "networks": [{**nic, **chosen.get(nic["mac"], {})} for nic in spec["networks"]]}
 
 
 def _release(tasks: Tasks) -> Procedure[None]:

@@ -12,7 +12,7 @@ from ...model.identity import group_uuid
 from ...model.messages import Document
 from ...model.quota import usage
 from ..procedures.steps import Found, Procedure, Scan
-from . import keys
+from . import holdings, keys
 from .owners import Difference, Seen, decided
 
 INSTANCE_AMOUNTS = ("instances", "cores", "ram")
@@ -86,12 +86,12 @@ def _with_amounts(uuid: str, entry: Document, seen: Seen, volumes: List[str]) ->
         return {**rest, "amounts": {}, "group": None, "holds": []}
     if not records:
         return entry
-    project, name = records[0]["project_id"], records[0]["name"]
+    project, name = records[0]["project_id"], records[0].get("own_name") or records[0]["name"]
     used = usage([{"instances": records}])[project]
     amounts = {**entry["amounts"], **{part: used[part] for part in INSTANCE_AMOUNTS}}
     group = next((record["group"] for record in records if record["group"]), None)
     nics = [taken for record in records for taken in record.get("nics") or ()]
-    holds = [keys.name(project, name), *map(keys.of_nic, nics), *sorted(volumes)]
+    holds = holdings.held_of({"nics": nics}, project, name, volumes)
     return {
         **entry,
         "name": name,

@@ -16,7 +16,7 @@ import functools
 from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple, TypeVar
 
 from ...model import hints
-from ...model.address_clash import AddressTaken
+from ...model.address_clash import AddressTaken, Index
 from ...model.errors import BerthError, InstanceExists
 from ...model.lifecycle import OWN
 from ...model.messages import ClaimResult, Document, Note
@@ -111,6 +111,12 @@ def usage() -> Procedure[Dict[str, Amounts]]:
     """What each project uses."""
     found = (yield Scan(keys.QUOTAS))["found"]
     return {key[len(keys.QUOTAS) :]: keys.document(key, each) for key, each in found.items()}
+
+
+def addresses() -> Procedure[Index]:
+    """Who has which address."""
+    found = (yield Scan(keys.ADDRESSES))["found"]
+    return {keys.nic_of(key): {uuid: uuid} for key, uuid in ((key, keys.document(key, found[key])) for key in found)}
 
 
 def fleet_of(
@@ -222,7 +228,7 @@ class OnEngine:
         yield from holdings.read(draft, instance)
         key, host = keys.instance(uuid), draft.get(keys.host(host_uuid))
         entry = draft.get(key) or keys.new_instance(instance["name"], instance["project"])
-        own = [each for each in entry["pending"] if _is_of(plan, each)]
+        own = [each for each in entry["pending"] if _is_of(plan["run"], each)]
         if any(each["op"] == instance["token"] and each["host"] == host_uuid for each in own):
             return host["provider"] if host else 0  # the answer was lost
         found = draft.found[key]
@@ -238,7 +244,7 @@ class OnEngine:
             yield from holdings.leave_host(draft, uuid, left, entry["epoch"])
             keys.give_up(entry, [left] if left in plan["registry"]["lost"] else [])
         entry["epoch"] = max(entry["epoch"], keys.epoch_of(instance))
-        holdings.take(draft, instance, entry, self.quotas, _names(plan))
+        yield from holdings.take(draft, instance, entry, self.quotas, _names(plan))
         intent = {"run": plan["run"], "kind": keys.CREATE, "host": host_uuid, "op": instance["token"], "claimed": False}
         draft.put(key, {**entry, "owner": None, "pending": [intent]})
         provider: int = host["provider"] + 1
@@ -259,11 +265,7 @@ class OnEngine:
         plan["reachable"] = [name for name, host in plan["hosts"].items() if "uuid" in host]
 
     def _choose_address_again(self, plan: Plan, instance: Instance) -> Procedure[bool]:
-        found = (yield Scan(keys.ADDRESSES))["found"]
-        held = {
-            keys.nic_of(key): {uuid: uuid} for key, uuid in ((key, keys.document(key, found[key])) for key in found)
-        }
-        return addressing.choose_again(instance, held, plan.get("kept_addresses", {}))
+        return addressing.choose_again(instance, (yield from addresses()), plan.get("kept_addresses", {}))
 
     def _confirm(self, plan: Plan, instance: Instance) -> Procedure[None]:
         """The host has claimed it. Build it, unless another run has taken over the intent meanwhile."""
@@ -292,7 +294,7 @@ class OnEngine:
                 try:
                     uuid, host_uuid = instance["uuid"], instance["host_uuid"]
                     yield from transacted(
-                        functools.partial(_owned, uuid=uuid, host_uuid=host_uuid, epoch=generation[0])
+                        functools.partial(owned, uuid=uuid, host_uuid=host_uuid, epoch=generation[0])
                     )
                 except (RegistryUnknown, RegistryBusy):
                     continue
@@ -303,14 +305,14 @@ class OnEngine:
         failed = [each["uuid"] for each in plan["instances"].values() if each["state"] == FAILED]
         with contextlib.suppress(RegistryUnknown, RegistryBusy):
             entries, _versions = yield from _entries(failed)
-            own = {uuid: entry for uuid, entry in entries.items() if _has_begun(plan, entry)}
+            own = {uuid: entry for uuid, entry in entries.items() if _has_begun(plan["run"], entry)}
             chosen = {intent["host"] for entry in own.values() for intent in entry["pending"]}
             scans = yield Ask("rescan", {host: {} for host in plan["reachable"] if plan["uuids"][host] in chosen})
             # by the machine that answered: another one may have the name
             held = {scan.get("host_uuid"): scan["instances"] for scan in scans.values() if "instances" in scan}
             for uuid in own:
                 without = {at for at, records in held.items() if uuid not in [each["uuid"] for each in records]}
-                yield from transacted(functools.partial(_given_back, plan=plan, uuid=uuid, without=without))
+                yield from transacted(functools.partial(given_back, run=plan["run"], uuid=uuid, without=without))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -348,11 +350,11 @@ def chosen(choice: Procedure[Result], at: Mapping[str, str]) -> Procedure[Result
     for host, scan in scans.items():
         for record in scan.get("instances") or ():
             if record["role"] == OWN and at.get(record["uuid"]) == host:
-                owned = functools.partial(
-                    _owned, uuid=record["uuid"], host_uuid=scan["host_uuid"], epoch=record["generation"][0]
+                heard = functools.partial(
+                    owned, uuid=record["uuid"], host_uuid=scan["host_uuid"], epoch=record["generation"][0]
                 )
                 with contextlib.suppress(RegistryUnknown, RegistryBusy):  # the same again, or an audit, tells it
-                    yield from transacted(owned)
+                    yield from transacted(heard)
     return result
 
 
@@ -384,7 +386,7 @@ def _own_intent(draft: Draft, plan: Plan, instance: Instance) -> Procedure[Optio
     return next(own, None)
 
 
-def _owned(draft: Draft, uuid: str, host_uuid: str, epoch: int) -> Procedure[None]:
+def owned(draft: Draft, uuid: str, host_uuid: str, epoch: int) -> Procedure[None]:
     """Where the registry has an intent for this host, or the record there is later than what it knows, as after a person has
     chosen the copy there. Of any other difference an audit decides."""
     key = keys.instance(uuid)
@@ -398,20 +400,20 @@ def _owned(draft: Draft, uuid: str, host_uuid: str, epoch: int) -> Procedure[Non
         yield from holdings.follow(draft, uuid, entry, now)
 
 
-def _has_begun(plan: Plan, entry: Document) -> bool:
-    return any(_is_of(plan, each) for each in entry["pending"])
+def _has_begun(run: str, entry: Document) -> bool:
+    return any(_is_of(run, each) for each in entry["pending"])
 
 
-def _is_of(plan: Plan, intent: Document) -> bool:
+def _is_of(run: str, intent: Document) -> bool:
     """Whether it is one to create it, of this run."""
-    return bool((intent["run"], intent["kind"]) == (plan["run"], keys.CREATE))
+    return bool((intent["run"], intent["kind"]) == (run, keys.CREATE))
 
 
-def _given_back(draft: Draft, plan: Plan, uuid: str, without: Collection[str]) -> Procedure[None]:
-    """What this run has reserved, if the host is among those ``without`` a record of it."""
+def given_back(draft: Draft, run: str, uuid: str, without: Collection[str]) -> Procedure[None]:
+    """What the run has reserved, if the host is among those ``without`` a record of it."""
     yield from draft.read(keys.instance(uuid))
     entry = draft.get(keys.instance(uuid))
-    if entry and _has_begun(plan, entry) and all(each["host"] in without for each in entry["pending"]):
+    if entry and _has_begun(run, entry) and all(each["host"] in without for each in entry["pending"]):
         yield from removed_from(draft, uuid, entry, entry["epoch"] + 1, built=False)
 
 

@@ -6,13 +6,14 @@ its room on a host. It is taken whole, in one transaction, and goes whole."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, Iterable, List, Mapping
 
 from ...model import address_clash, hints, nics
 from ...model.errors import InstanceExists
 from ...model.messages import Document
 from ...model.quota import Amounts
-from .. import groups, quotas
+from ...model.volumes import volume_uuid
+from .. import groups, quotas, volumes
 from ..plan import Instance
 from ..procedures.steps import Procedure
 from . import keys
@@ -22,7 +23,13 @@ from .transactions import Draft
 
 def held_by(spec: Mapping[str, Any], project: str) -> List[str]:
     """The keys that have to be its own."""
-    return [keys.name(project, spec["name"]), *map(keys.of_nic, nics.taken(spec.get("networks")))]
+    own = [keys.name(project, spec["name"]), *map(keys.of_nic, nics.taken(spec.get("networks")))]
+    return [*own, *_volumes(spec, project)]
+
+
+def _volumes(spec: Mapping[str, Any], project: str) -> Dict[str, str]:
+    """Key -> name."""
+    return {keys.volume(volume_uuid(project, each["name"])): each["name"] for each in spec.get("volumes") or ()}
 
 
 def read(draft: Draft, instance: Instance) -> Procedure[None]:
@@ -35,14 +42,12 @@ def read(draft: Draft, instance: Instance) -> Procedure[None]:
 
 def take(
     draft: Draft, instance: Instance, entry: Document, limits: Mapping[str, Amounts], names: Mapping[str, str]
-) -> None:
-    """Have the instance take all of it. ``entry``: what the registry has of it; ``names``: host uuid -> name. Raise InstanceExists,
-    AddressTaken, GroupPolicyViolation or QuotaExceeded."""
+) -> Procedure[None]:
+    """Have the instance take all of it. ``entry``: what the registry has of it; ``names``: host uuid -> name. Raises what hold()
+    does, GroupPolicyViolation or QuotaExceeded."""
     uuid, spec, project = instance["uuid"], instance["spec"], instance["project"]
     holds = held_by(spec, project)
-    for key in holds:
-        if draft.get(key) not in (None, uuid):
-            raise _taken(instance, key, draft.get(key))
+    yield from hold(draft, instance, holds)
     group = spec.get("group")
     members = others(draft, group["uuid"], uuid) if group else {}
     check_seat(spec, members, instance["host_uuid"], names)
@@ -51,13 +56,27 @@ def take(
     over = quotas.over([request], {project: used}, limits)
     if over:
         raise over[uuid]
-    for key in holds:
-        draft.put(key, uuid)
     if group:
         draft.put(keys.group(group["uuid"]), {**members, uuid: [instance["host_uuid"]]})
     draft.put(keys.quota(project), more(used, request.needs))
     entry.update(amounts=dict(request.needs), holds=holds, group=group["uuid"] if group else None, stays=_stays(spec))
     take_room(draft, instance, keys.epoch_of(instance) + 1)
+
+
+def hold(draft: Draft, instance: Mapping[str, Any], holds: Iterable[str]) -> Procedure[None]:
+    """Have the instance hold the keys, which were read. Raises InstanceExists, AddressTaken or VolumeInUse if another one has one."""
+    for key in holds:
+        other = draft.get(key)
+        if other not in (None, instance["uuid"]):
+            yield from draft.read(keys.instance(other))
+            raise _taken(instance, key, other, (draft.get(keys.instance(other)) or {}).get("name", other))
+        draft.put(key, instance["uuid"])
+
+
+def let_go(draft: Draft, uuid: str, holds: Iterable[str]) -> None:
+    for key in holds:
+        if draft.get(key) == uuid:
+            draft.remove(key)
 
 
 def take_room(draft: Draft, instance: Instance, epoch: int) -> None:
@@ -109,6 +128,11 @@ def check_growth(draft: Draft, entry: Document, instance: Instance, limits: Mapp
         raise over[instance["uuid"]]
 
 
+def held_of(record: Mapping[str, Any], project: str, name: str, volumes: Iterable[str]) -> List[str]:
+    """The keys of what a host shows of the instance. ``volumes``: the keys of those that it has."""
+    return [keys.name(project, name), *map(keys.of_nic, record.get("nics") or ()), *sorted(volumes)]
+
+
 def _without_flavors(draft: Draft, entry: Document) -> Dict[str, int]:
     """What its project uses beside the flavors that it counts with."""
     own = {part: entry["amounts"].get(part, 0) for part in quotas.of_flavors()}
@@ -131,9 +155,7 @@ def drop(draft: Draft, uuid: str, entry: Document, built: bool) -> Procedure[Non
     which the next owner begins."""
     quota, group = keys.quota(entry["project"]), keys.group(entry["group"] or "")
     yield from draft.read(quota, *entry["holds"], *([group] if entry["group"] else []))
-    for key in entry["holds"]:
-        if draft.get(key) == uuid:
-            draft.remove(key)
+    let_go(draft, uuid, entry["holds"])
     if entry["group"]:
         draft.put(group, others(draft, entry["group"], uuid))
     draft.put(quota, less(draft.get(quota) or {}, _given_back(entry, built)))
@@ -150,12 +172,16 @@ def _given_back(entry: Document, built: bool) -> Dict[str, int]:
     return less(entry["amounts"], entry.get("stays", {})) if built else dict(entry["amounts"])
 
 
-def _taken(instance: Instance, key: str, other: str) -> Exception:
+def _taken(instance: Mapping[str, Any], key: str, other: str, name: str) -> Exception:
     if key.startswith(keys.NAMES):
         text = "project %s has an instance %s already, with the uuid %s"
-        return InstanceExists(text % (instance["project"], instance["name"], other), hint=hints.another_name())
-    held = {keys.nic_of(key): {other: "instance %s" % other}}
-    return address_clash.clash(instance["spec"], held) or InstanceExists("%s is taken" % key)
+        return InstanceExists(text % (instance["project"], instance["spec"]["name"], other), hint=hints.another_name())
+    if key.startswith(keys.VOLUMES):
+        return volumes.in_use(_volumes(instance["spec"], instance["project"])[key], name, instance["name"])
+    held = {keys.nic_of(key): {other: "instance %s" % name}}
+    return address_clash.clash(instance["spec"], held) or address_clash.AddressTaken(
+        "%s has %s already" % (name, keys.nic_of(key)), hint=hints.another_address(instance["name"])
+    )
 
 
 def others(draft: Draft, group_uuid: str, uuid: str) -> Dict[str, List[str]]:

@@ -105,7 +105,7 @@ def as_of_now(host: Document, document: Document) -> Document:
     entries = {each["uuid"]: each for each in document["instances"]}
     now = {**document, "num_instances": document["num_instances"]}
     for uuid, epoch in host["removed"].items():
-        if uuid in entries and not _is_later(entries[uuid], epoch):
+        if uuid in entries and _is_over(entries[uuid], epoch):
             _count(now, entries.pop(uuid), -1)
     for uuid, entry in host["reserved"].items():
         if uuid not in entries or _is_later(entry, keys.epoch_of(entries[uuid])):
@@ -123,7 +123,12 @@ def _count(document: Document, entry: Mapping[str, Any], many: int) -> None:
 
 
 def _is_later(entry: Mapping[str, Any], epoch: int) -> bool:
-    return not entry.get("foreign") and keys.epoch_of(entry) > epoch
+    return keys.epoch_of(entry) > epoch
+
+
+def _is_over(entry: Mapping[str, Any], epoch: int) -> bool:
+    """Whether it shows an instance that was removed since. A guest that is no instance any more stays, and takes room."""
+    return not entry.get("foreign") and not _is_later(entry, epoch)
 
 
 def reservation(instance: Instance, epoch: int) -> Document:
@@ -231,6 +236,6 @@ def _told(host: Document, document: Document) -> Document:
         "removed": {
             uuid: epoch
             for uuid, epoch in host["removed"].items()
-            if uuid in shown and not _is_later(shown[uuid], epoch)
+            if uuid in shown and _is_over(shown[uuid], epoch)
         },
     }

@@ -1,8 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a create, a delete and a move have to decide over several hosts, and who decides it: the hosts themselves (embedded.py), or
-an engine beside them (engine.py, moves.py). The record and the lock of a host stay what lets a guest run there.
+"""What a create, a delete, a move and a change have to decide over several hosts, and who decides it: the hosts themselves
+(embedded.py), or an engine beside them (engine.py, moves.py, changes.py, adopts.py). The record and the lock of a host stay what
+lets a guest run there.
 
 Its methods are procedures, so that whatever carries one out, a playbook or a test, carries out all of them.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Iterable, Mapping, Protocol, Tuple
 
+from ...model.errors import BerthError
 from ...model.messages import Document
 from ..plan import Plan
 from ..procedures.steps import Ask, Procedure
@@ -54,6 +56,25 @@ class Moves(Protocol):
 
     def follow(self, walk: Walk) -> Procedure[None]:
         """After the legs, whatever came of them: who owns the instance, and what it holds."""
+
+
+class Takes(Protocol):
+    """What an operation at the host of an instance takes that others may want, too: a name, addresses, volumes, a seat in a group, a
+    share of the quota. ``tasks``: by name, as procedures/locate.py finds them."""
+
+    def begin(self, tasks: Mapping[str, Any]) -> Procedure[Dict[str, BerthError]]:
+        """Before any host is asked: take it beside what they have. Return why some do not get it, of whom no host is asked. An
+        address of a pool that is taken is chosen again, also in the task."""
+
+    def end(self, tasks: Mapping[str, Any]) -> Procedure[None]:
+        """Keep what the hosts show by now; all else that they held goes."""
+
+
+class Changes(Takes, Protocol):
+    """The same of an instance that another run may change, too."""
+
+    def stand(self, tasks: Mapping[str, Any]) -> Procedure[Dict[str, BerthError]]:
+        """Once the hosts have claimed it, before it is used. Return why some do not have it any more."""
 
 
 def claim(plan: Plan, hosts: Iterable[str], *parts: str) -> Procedure[Mapping[str, Any]]:

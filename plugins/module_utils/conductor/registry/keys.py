@@ -50,7 +50,7 @@ NAMES, ADDRESSES, MACS, VOLUMES = "/berth/name/", "/berth/addr/", "/berth/mac/",
 SCHEMA = 1
 MOST_FACTS = 1 << 24  # bytes of one host's document
 AT_ONCE = 500  # documents that are read as one text, so that the names of their fields are there once
-CREATE, MOVE = "create", "move"  # what a run has begun
+CREATE, MOVE, CHANGE = "create", "move", "change"  # what a run has begun
 COUNT = whole(0, 1 << 40)
 
 
@@ -62,7 +62,18 @@ class RegistryDocumentRefused(BerthError):
     """What was to be written to the registry breaks its schema. Nothing was written."""
 
 
-_PENDING = object_of({"run": text(), "kind": choice(CREATE, MOVE), "host": uuid, "op": text(), "claimed": flag})
+_PENDING = object_of(
+    # sizes: of a change, the GiB with which volumes count that its host is to make, or to have grow
+    {
+        "run": text(),
+        "kind": choice(CREATE, MOVE, CHANGE),
+        "host": uuid,
+        "op": text(),
+        "claimed": flag,
+        "sizes": map_of(uuid, COUNT, 100),
+    },
+    optional=("sizes",),
+)
 _CHECKS: Dict[str, Check] = {
     # before: while the hosts change over, the incarnation that they come from, or an empty text if they had no registry
     META: object_of(

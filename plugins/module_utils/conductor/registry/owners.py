@@ -191,7 +191,7 @@ def _gone_there(uuid: str, host: str, seen: Seen) -> int:
 
 def _pending(uuid: str, entry: Document, seen: Seen, at_rest: bool = False) -> List[Document]:
     """What was begun, without what has certainly ended. ``at_rest``: its owner says that it does not move; a run that is about to
-    move it sees that its intent is gone, and gives up."""
+    move or change it sees that its intent is gone, and gives up."""
     lost = [each for each in entry["pending"] if each["host"] in seen.lost]
     return [
         each
@@ -199,11 +199,13 @@ def _pending(uuid: str, entry: Document, seen: Seen, at_rest: bool = False) -> L
         if each in lost
         or seen.may_have(each["host"], uuid)
         and not (at_rest and each["host"] == entry["owner"])
-        or not (seen.still or at_rest and each["kind"] == keys.MOVE)
+        or not (seen.still or at_rest and each["kind"] != keys.CREATE)
     ]
 
 
 def _ended(before: Document, after: Document) -> Optional[Difference]:
+    if any(each["kind"] == keys.CHANGE for each in before["pending"]) and not after["pending"]:
+        return Difference(before["name"], "a run that changed it has ended")
     if len(after["pending"]) < len(before["pending"]):
         return Difference(before["name"], "a run began it and ended, and its host has nothing of it")
     if after["owner"] and after["pending"] != before["pending"]:

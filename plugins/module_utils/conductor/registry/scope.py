@@ -12,9 +12,11 @@ from ...model.errors import BerthError
 from ..operations import OPERATIONS
 
 # The words are those that the playbooks have for what they do: an operation, or else a decision.
-CREATES = ("place", "show_places")
+CREATES = ("clone", "place", "show_places")
 MOVES = ("cold_migrate", "confirm", "confirm_due", "live_migrate", "migrate", "resize", "revert")
-ENDS = ("delete",)
+ENDS = ("delete", "leave")
+# What takes, or gives back, what others may want.
+CHANGES = ("adopt", "rename", "update", "update_disks")
 AT_THE_HOST = (
     "backup", "backups", "console", "delete_backup", "delete_snapshot", "image_from_instance", "lock", "pause", "reboot",
     "rebuild", "recover", "rescue", "restore", "resume", "revert_snapshot", "snapshot", "snapshots", "start", "stop", "suspend",
@@ -33,7 +35,7 @@ class NotOverRegistry(BerthError):
 
 def check(operation: str) -> None:
     """Raise NotOverRegistry for what no list has."""
-    if operation not in (*CREATES, *MOVES, *ENDS, *AT_THE_HOST, *PLANS, *LOOKS):
+    if operation not in (*CREATES, *MOVES, *ENDS, *CHANGES, *AT_THE_HOST, *PLANS, *LOOKS):
         raise NotOverRegistry(
             "%s is not done over a registry yet, and the fleet of this run belongs to one" % operation,
             hint=registry_hints.go_back_to_hosts(),
@@ -42,7 +44,12 @@ def check(operation: str) -> None:
 
 def asks_where(operation: str) -> bool:
     """Whether the registry is asked where the instances are."""
-    return operation in (*CREATES, *MOVES, *ENDS, *AT_THE_HOST)
+    return operation in (*CREATES, *MOVES, *ENDS, *CHANGES, *AT_THE_HOST)
+
+
+def searches(operation: str) -> bool:
+    """Whether all hosts are asked nonetheless: no registry knows where a guest is that is no instance yet."""
+    return operation == "adopt"
 
 
 def may_start(operation: str) -> bool:
@@ -52,4 +59,4 @@ def may_start(operation: str) -> bool:
 
 def waits(operation: str) -> bool:
     """Whether nothing is done while the registry gives no answer or is closed. Else all hosts are asked where the instances are."""
-    return operation in (*CREATES, *MOVES, *ENDS)
+    return operation in (*CREATES, *MOVES, *ENDS, *CHANGES)

@@ -15,6 +15,8 @@ from controller import Controller
 from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints, registry_hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, misplaced, variables
 
+pytestmark = pytest.mark.long
+
 
 def refusal(of=None, play=None, action="check_variables", args=None, facts=None):
     """The result of the action: ``of``: host or group -> variables; ``play``: of the play."""

@@ -171,6 +171,15 @@ def test_what_changes_guests_needs_a_selection_or_the_word_that_all_are_meant(lo
         assert "failed" in locate(method, {**run, "berth_delete_all": True}, selected=False, h1=[held()])
 
 
+def test_a_rename_to_its_first_name_is_run_again_by_that_name_and_no_other_thing_of_the_inventory_gives_its_name(
+    locate, monkeypatch
+):
+    monkeypatch.setattr(driving, "ask_each", lambda *given: {host: {"notes": {}} for host in given[3]})
+    again = locate("rename", {"berth_new_name": "web1"}, h1=[held()])
+    assert (again["found"], again["errors"]) == (["web1"], {})
+    assert "nothing else in the inventory" in locate("rename", {"berth_new_name": "h1"}, h1=[held()])["errors"]["web1"]
+
+
 @pytest.mark.parametrize("method", ["recover", "console"])
 def test_what_changes_nothing_that_was_not_asked_for_needs_no_selection(locate, method):
     assert locate(method, {}, selected=False, h1=[held()])["names"] == ["web1"]

@@ -20,6 +20,7 @@ from memory_engine import MemoryEngine  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import hosts, keys  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import nics  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid  # noqa: E402
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, guest_addresses, registry_access  # noqa: E402
 
@@ -87,6 +88,22 @@ class Fleet:
         self.has[name] = [held(build["uuid"])]
         made = {"uuid": build["uuid"], "generation": [1, 4], "vm_state": "active"}
         return {"uuid": build["uuid"], "reply": {"changed": True, "instance": made}}
+
+    def rescans(self):
+        """Hosts say what they have, with what an update or a rename has brought."""
+        reply = self.reply
+
+        def answer(name, module, given):
+            if module == "rescan":
+                return {"changed": False, "host_uuid": of_host(name), "instances": self.has.get(name, []), "volumes": []}
+            if module == "instance" and given["state"] in ("updated", "renamed"):
+                named = {"own_name": given["new_name"]} if given["state"] == "renamed" else {}
+                networks = nics.taken((given.get("spec") or {}).get("networks"))
+                self.has[name] = [{**each, **named, "nics": networks} for each in self.has[name]]
+                return {"changed": True, "instance": {"uuid": given["uuid"]}}
+            return reply(name, module, given)
+
+        self.reply = answer
 
     def modules(self):
         return [(name, module) for name, module, _given in self.asked]
@@ -411,13 +428,64 @@ def test_what_plans_for_whole_hosts_asks_all_of_them(created, decision):
 
 
 @pytest.mark.follows("go_back_to_hosts")
-@pytest.mark.parametrize("operation", ["update", "adopt", "clone", "take_over", "fence_host", "remove_host"])
+@pytest.mark.parametrize("operation", ["take_over", "fence_host", "remove_host"])
 def test_what_is_not_done_over_a_registry_is_refused_before_any_host_is_asked(created, monkeypatch, operation):
     _it, read = created.read(operation)
     assert read.get("error_code") == "NotOverRegistry" and operation in read["msg"] and created.asked == []
     monkeypatch.setattr(registry_access, "of_run", lambda *_given: None)  # the fleet left it, as the hint says
     _it, read = created.read(operation)
     assert not read.get("failed") and len(created.asked) == len(NAMES)
+
+
+@pytest.mark.parametrize("operation", ["adopt", "clone", "leave", "rename", "update", "update_disks"])
+def test_what_others_may_want_is_not_taken_while_the_registry_gives_no_answer(created, operation):
+    created.engine.away = True
+    _it, read = created.read(operation)
+    assert read.get("error_code") == "RegistryUnknown" and created.asked == []
+
+
+def test_an_update_asks_the_owner_alone_and_takes_a_new_address_in_the_registry(created):
+    (host,) = created.has
+    networks = {"lan": {"type": "bridge", "source": "br0"}}
+    created.rescans()
+    result = created.operate(
+        "update", berth_networks_defined=networks, berth_networks=[{"network": "lan", "address": "192.0.2.10/24"}]
+    )
+    assert "error" not in result, result
+    assert {name for name, _module in created.modules()} == {host}
+    assert [given.get("only_claim", False) for _name, module, given in created.asked if module == "instance"] == [True, False]
+    assert keys.of_nic("address 192.0.2.10 on bridge br0") in created.engine.keys
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_a_rename_asks_the_owner_alone_and_the_registry_has_the_new_name(created, check_mode):
+    (host,) = created.has
+    created.rescans()
+    before = dict(created.engine.keys)
+    result = created.operate("rename", check_mode, berth_new_name="db")
+    assert "error" not in result, result
+    assert {name for name, _module in created.modules()} == {host}
+    if check_mode:
+        assert created.engine.keys == before
+    else:
+        assert created.entry()["name"] == "db" and keys.name("default", "db") in created.entry()["holds"]
+
+
+def test_a_rename_to_the_name_of_an_instance_that_the_registry_knows_elsewhere_is_refused(created):
+    (host,) = created.has
+    other = instance_uuid("default", "db")
+    at = next(of_host(name) for name in NAMES if name != host)
+    entry = {**keys.new_instance("db", "default"), "owner": at, "epoch": 1}
+    created.engine.transact(Transact(writes=(keys.written(keys.instance(other), entry),)))
+    result = created.operate("rename", berth_new_name="db")
+    assert code_of(result) == "RecordMissing" and "instance" not in {module for _host, module in created.modules()}
+
+
+def test_a_leave_gives_back_what_the_instance_held_in_the_registry(created):
+    (host,) = created.has
+    created.operate("leave")
+    assert created.modules() == [(host, "host_facts"), (host, "instance")]
+    assert (created.entry()["owner"], created.entry()["holds"], created.entry()["epoch"]) == (None, [], 1)
 
 
 def test_what_only_looks_asks_all_hosts_and_not_the_registry(created):

@@ -16,7 +16,7 @@ from placement_case import VM, place
 from test_write_report import Case
 
 CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")]
 # The ratio of two colours is WCAG 2.1's; 4.5 is what it asks for text of this size.
 LOOK = """<script>
 const focused = document.hasFocus();

@@ -20,7 +20,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import authority as ca
 from ansible_collections.berth.kvm.plugins.plugin_utils import trust
 
-pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")]
 NAMES = ("kvm1", "kvm2", "kvm3")
 STEPS = ("trust", "sign", "drop", "rest")
 

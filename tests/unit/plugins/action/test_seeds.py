@@ -14,6 +14,8 @@ from receipt_case import create, files, replay
 
 from ansible_collections.berth.kvm.plugins.plugin_utils import receipts
 
+pytestmark = pytest.mark.long
+
 HOSTS = ("h1", "h2", "h3", "h4")
 CHANCE = {"berth_placement": {"driver": "chance"}}
 DRAWING = {

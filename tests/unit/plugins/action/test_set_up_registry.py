@@ -19,6 +19,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry impor
 from ansible_collections.berth.kvm.plugins.plugin_utils import registry_access, registry_members
 from ansible_collections.berth.kvm.plugins.plugin_utils.authority import Authority
 
+pytestmark = pytest.mark.long
+
 OF_HOSTS = {"kvm1": {"ansible_host": "127.0.0.1"}}
 LINE = "berth_registry: etcd://127.0.0.1"
 needs_etcd = pytest.mark.skipif(not etcd_process.IS_HERE, reason="there is no etcd on this machine")

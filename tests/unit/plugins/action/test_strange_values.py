@@ -12,6 +12,8 @@ from placement_case import CATALOG, VM, controller
 
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, variables
 
+pytestmark = pytest.mark.long
+
 
 def nested(levels, kind):
     value = 1

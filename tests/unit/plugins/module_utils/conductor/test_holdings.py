@@ -52,7 +52,7 @@ class Registry:
             yield from holdings.read(draft, instance)
             key = keys.instance(WEB)
             entry = draft.get(key) or keys.new_instance("web", "p")
-            holdings.take(draft, instance, entry, {}, {})
+            yield from holdings.take(draft, instance, entry, {}, {})
             draft.put(key, {**entry, "owner": owner, "pending": list(pending), "epoch": 1})
 
         self.do(transacted(change))
@@ -90,6 +90,6 @@ def test_an_instance_that_takes_its_volumes_again_counts_them_once(registry):
 def test_a_create_that_failed_gives_back_its_volumes_too(registry):
     intent = {"run": "r1", "kind": keys.CREATE, "host": HOST, "op": "t", "claimed": False}
     registry.take(web(STAYS, GOES), owner=None, pending=[intent])
-    back = functools.partial(engine._given_back, plan={"run": "r1"}, uuid=WEB, without=[HOST])
+    back = functools.partial(engine.given_back, run="r1", uuid=WEB, without=[HOST])
     registry.do(transacted(back))
     assert registry.used() == {}

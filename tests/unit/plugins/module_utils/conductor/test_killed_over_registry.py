@@ -1,8 +1,9 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A create and a delete are killed before and after each thing that they ask a host or the registry, over both kinds of registry, or
-each answer of the engine to what they write is lost. The next run finishes what was begun, and the one after it changes nothing."""
+"""What takes or gives back something in the registry is killed before and after each thing that it asks a host or the registry, over
+both kinds of registry, or each answer of the engine to what it writes is lost. The next run finishes what was begun, and the one
+after it changes nothing."""
 
 from __future__ import annotations
 
@@ -11,24 +12,33 @@ import itertools
 import pytest
 import registry_case
 from history_engine import check
+from history_found import NAMES, make
 from history_volumes import Runs
 
-NAME = "web1"
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import keys
+
+NAME, NEW_NAME, VOLUMES = "web1", "web9", ["db", "logs"]
+FOUND = NAMES[0]  # a guest that somebody made
+KINDS = ["create", "delete", "update_disks", "rename", "adopt", "leave"]
 
 
 class Killable(registry_case.Site):
-    """``over``: "hosts", or "engine" where they belong to a registry there."""
+    """``over``: "hosts", or "engine" where they belong to a registry there; ``kind``: of the run that is killed."""
 
-    def __init__(self, top, monkeypatch, over):
-        super().__init__(top, monkeypatch, hosts=2, names=(NAME,))
-        self.over = over
+    def __init__(self, top, monkeypatch, over, kind):
+        self.name = FOUND if kind in ("adopt", "leave") else NAME
+        super().__init__(top, monkeypatch, hosts=2, names=(self.name,))
+        self.over, self.options = over, {"berth_volumes": VOLUMES}
+        self.options.update({"berth_new_name": NEW_NAME} if kind == "rename" else {})
+        if self.name == FOUND:
+            make(self.world, next(iter(self.machines.values())), FOUND)
         if over == "engine":
             self.use()
 
     def killed(self, kind, after):
         """Whether a run of the playbook, which is killed ``after`` so many steps, had more to do."""
         self.world.engine = self.engine if self.over == "engine" else None
-        run = Runs(self.world, list(self.machines), (NAME,), registry_case.Dice())
+        run = Runs(self.world, list(self.machines), (self.name,), registry_case.Dice(), **self.options)
         run.mark = self.mark() if self.world.engine else None
         steps = getattr(run, kind)()
         cut = list(itertools.islice(steps, after))
@@ -37,33 +47,39 @@ class Killable(registry_case.Site):
         return len(cut) == after
 
     def again(self, kind):
-        return self.playbook(kind, mark=self.mark() if self.over == "engine" else None)
+        return self.playbook(kind, mark=self.mark() if self.over == "engine" else None, **self.options)
 
     def check_finished(self, kind):
         """By a run, after which another one changes nothing of what the registry says."""
         assert self.again(kind) == {}
         before = self.all_keys()
         assert self.again(kind) == {} and self.all_keys() == before
-        assert (self.owner(NAME) is not None) is (kind == "create")
+        assert (self.owner(self.name) is not None) is (kind not in ("delete", "leave"))
         if self.over == "engine":
             self.world.engine = self.engine
             check(self.world)
+            used = self.document(keys.quota("default"))
+            names = [key for key in self.engine.keys if key.startswith(keys.NAMES)]
+            called = {"delete": [], "leave": [], "rename": [NEW_NAME]}.get(kind, [self.name])
+            assert names == [keys.name("default", name) for name in called]
+            made = len(VOLUMES) if kind == "update_disks" else 0
+            assert (used.get("volumes", 0), used.get("gigabytes", 0)) == (made, made)
 
 
 @pytest.fixture
 def sites(tmp_path, monkeypatch):
     """One after the other, each anew."""
-    return (lambda over, at=at: Killable(tmp_path / str(at), monkeypatch, over) for at in itertools.count())
+    return (lambda *of, at=at: Killable(tmp_path / str(at), monkeypatch, *of) for at in itertools.count())
 
 
 def begun(sites, over, kind):
-    site = next(sites)(over)
-    if kind == "delete":
-        assert site.again("create") == {}
+    site, before = next(sites)(over, kind), {"create": None, "adopt": None, "leave": "adopt"}.get(kind, "create")
+    if before:
+        assert site.again(before) == {}
     return site
 
 
-@pytest.mark.parametrize("kind", ["create", "delete"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("over", ["hosts", "engine"])
 def test_what_a_run_that_was_killed_at_any_step_had_begun_is_finished_by_the_next(sites, over, kind):
     for after in itertools.count():
@@ -75,7 +91,7 @@ def test_what_a_run_that_was_killed_at_any_step_had_begun_is_finished_by_the_nex
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["done", "never came"])
-@pytest.mark.parametrize("kind", ["create", "delete"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_whether_a_write_was_done_whose_answer_is_lost_is_found_out(sites, kind, done):
     for before in itertools.count():
         site = begun(sites, "engine", kind)
@@ -85,3 +101,17 @@ def test_whether_a_write_was_done_whose_answer_is_lost_is_found_out(sites, kind,
             assert before > 0, "it wrote nothing"
             return
         site.check_finished(kind)
+
+
+@pytest.mark.parametrize("kind", ["update_disks", "rename"])
+def test_an_audit_ends_a_change_that_was_killed_at_any_step(sites, kind):
+    for after in itertools.count():
+        site = begun(sites, "engine", kind)
+        if not site.killed(kind, after):
+            assert after > 2, "it took no steps"
+            return
+        site.audit()
+        assert site.entry(NAME)["pending"] == []
+        assert site.audit().differences == []
+        site.world.engine = site.engine
+        check(site.world)

@@ -168,22 +168,24 @@ def test_a_begun_move_whose_sides_have_counted_as_far_goes_on_though_all_know_it
     sides.check(Fleet(documents, {}, told), WEB, "web1", (source, here, destination, there))
 
 
+@pytest.mark.parametrize("shown, lost", [(sides.NOTHING, ()), (sides.LOST, ("kvm1",))], ids=["found", "given up"])
 @pytest.mark.parametrize("owner, passes", [("kvm1", True), ("kvm3", False)])
 @pytest.mark.parametrize(
     "role, moves", [("IN", ("kvm1", "kvm2")), ("OUT", ("kvm1", "kvm2")), ("OUT", ("kvm2", "kvm1"))]
 )
 def test_the_side_of_a_move_that_was_seen_to_own_it_and_has_no_record_is_left_to_the_plan_of_the_move(
-    owner, passes, role, moves
+    shown, lost, owner, passes, role, moves
 ):
-    """No record can be made anew in a move: what helps is said by moving.plan. Any other owner stops the run here."""
+    """No record can be made anew in a move: what helps is said by moving.plan, and done once a person gives that side up. Any other
+    owner stops the run here."""
     told = {host: {WEB: note((owner, 4, 3))} for host in ("kvm1", "kvm2", "kvm3")}
     documents = {host: {"uuid": host, "instances": []} for host in told}
     sides_of = {part: {"name": host, "uuid": host} for part, host in zip(("source", "destination"), moves)}
     has = {"role": role, "generation": [4, 3], "migration": sides_of}
-    views = {"kvm2": has, "kvm1": sides.NOTHING}
+    views = {"kvm2": has, "kvm1": shown}
     found = (moves[0], views[moves[0]], moves[1], views[moves[1]])
     try:
-        sides.check(Fleet(documents, {}, told), WEB, "web1", found)
+        sides.check(Fleet(documents, {}, told), WEB, "web1", found, lost)
         refused = False
     except RecordOutdated:
         refused = True

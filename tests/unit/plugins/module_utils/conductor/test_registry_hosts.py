@@ -114,6 +114,17 @@ def test_of_what_was_removed_a_host_keeps_only_what_its_facts_show(registry, mon
     assert registry.fleet().documents["h1"]["num_instances"] == 0
 
 
+def test_a_guest_that_left_is_counted_where_it_is(registry):
+    """Its host shows it as a guest of libvirt alone from then on."""
+    registry.leave(of("h1"), WEB)
+    used = {"num_instances": 1, "vcpus_used": 2, "memory_mb_used": 512, "local_gb_used": 5}
+    guest = {**reserved(), "foreign": True, "generation": None, "role": None}
+    registry.told("h1", {**of("h1"), **used, "generation": 10**6, "instances": [guest]})
+    assert registry.there(of("h1"))["removed"] == {} and registry.fleet().documents["h1"]["num_instances"] == 1
+    registry.leave(of("h1"), WEB)
+    assert registry.fleet().documents["h1"]["num_instances"] == 1
+
+
 def test_a_delete_goes_on_where_the_facts_of_its_host_are_wrong(registry, monkeypatch):
     """As after an upgrade whose check is stricter: the next refresh mends it."""
     monkeypatch.setattr(hosts, "MOST_REMOVED", 0)
