@@ -32,7 +32,7 @@ MOST = {
     "instance": 568,
     "instance_backup": 465,
     "instance_copy": 373,
-    "instance_info": 291,
+    "instance_info": 292,
     "migration": 601,
     "outage_unit": 53,
     "registry_member": 53,
