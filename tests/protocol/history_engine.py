@@ -63,7 +63,10 @@ def check(world):
     entries = {key[len(keys.INSTANCES) :]: each for key, each in read.items() if key.startswith(keys.INSTANCES)}
     owners = {uuid: each["owner"] for uuid, each in entries.items() if each["owner"]}
     held = {
-        uuid: machine.host.uuid for uuid in {*world.uuids(), *owners} for machine in world.machines.values() if machine.owns(uuid)
+        uuid: machine.host.uuid
+        for uuid in {*world.uuids(), *owners}
+        for machine in world.machines.values()
+        if machine.owns(uuid)
     }
     dead = {machine.host.uuid for machine in world.machines.values() if machine.dead}
     if owners != held and not dead:
