@@ -50,7 +50,7 @@ def test_the_settings_of_a_host_are_those_that_the_host_knows():
     written = {field.name for field in dataclasses.fields(HostSettings)} - {"prepared", "schema", "uuid"}
     assert set(HOST) == {"berth_host_" + name for name in written} | {"berth_host_cell", "berth_host_timeout"}
     options = options_of_role()
-    assert set(options) == {*HOST, *ROLE} - {"berth_host_cell", "berth_host_timeout"}
+    assert set(options) == {*HOST, *ROLE, "berth_registry"} - {"berth_host_cell", "berth_host_timeout"}
 
 
 def test_the_settings_of_a_host_have_the_types_that_its_role_takes():

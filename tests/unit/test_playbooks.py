@@ -185,11 +185,9 @@ def first_tasks(path):
     """The first task of the playbook, or those of each that it may import first."""
     for play in yaml.safe_load(path.read_text("utf-8")):
         if "ansible.builtin.import_playbook" in play:
-            for name in re.findall(r"\w+\.yml", play["ansible.builtin.import_playbook"]):
-                there = [
-                    folder / name for folder in (path.parent, path.parent / "internal") if (folder / name).exists()
-                ]
-                yield from first_tasks(there[0])
+            for name in re.findall(r"[\w/]+\.yml", play["ansible.builtin.import_playbook"]):
+                there = [folder / name for folder in (path.parent, path.parent / "internal")]
+                yield from first_tasks(next(each for each in there if each.exists()))
             return
         if "ansible.builtin.add_host" not in play["tasks"][0]:
             yield play["tasks"][0]
