@@ -51,9 +51,11 @@ def too_deep(field):
 
 
 def _is_of_depth(error):
-    while error is not None and not isinstance(error, RecursionError):
+    seen = []  # what Ansible raises again may be a cause of itself
+    while error is not None and error not in seen:
+        seen.append(error)
         error = error.__cause__ or error.__context__
-    return error is not None
+    return any(isinstance(each, RecursionError) for each in seen)
 
 
 def _text(value):
