@@ -25,5 +25,5 @@ options:
     elements: str
 """
 
-EXAMPLES = "#"
+EXAMPLES = "---\n[]\n"
 RETURN = "#"

@@ -33,5 +33,5 @@ extends_documentation_fragment:
   - berth.kvm.controller.selected
 """
 
-EXAMPLES = "#"
+EXAMPLES = "---\n[]\n"
 RETURN = "#"

@@ -29,5 +29,5 @@ extends_documentation_fragment:
   - berth.kvm.controller.hosts
 """
 
-EXAMPLES = "#"
+EXAMPLES = "---\n[]\n"
 RETURN = "#"

@@ -8,30 +8,31 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: outage_unit
 version_added: 1.0.0
-short_description: "Internal: have a KVM host start its guests after a boot as the registry says"
+short_description: "Internal: write the unit with which a KVM host starts its guests after a boot"
 description:
-  - Installs a unit of systemd that asks the registry once after each boot which instances the host still owns, and starts those of
-    them that should run, without a controller. It may only read there.
-  - Role P(berth.kvm.kvm_host#role) calls it where the fleet has a registry.
+  - Writes the unit of systemd, its code and what it reads the registry with.
+  - M(berth.kvm.prepare_outage_unit) calls it.
 options:
-  registry:
-    description: The members of the registry, as in C(berth_registry).
+  settings:
+    description: The members of the registry, the user and its password, and their authority.
+    type: dict
+    required: true
+  certificate:
+    description: The certificate of the host and its key, in PEM.
     type: str
     required: true
-  directory:
-    description: The directory on the controller with the authorities.
-    type: path
+  digest:
+    description: The SHA-256 of the code that the unit runs.
+    type: str
     required: true
+  code:
+    description: The file with that code on the host. Without it a host that has the code keeps it.
+    type: path
 extends_documentation_fragment:
   - berth.kvm.host
 """
 
-EXAMPLES = r"""
-- name: Have the host start its guests after a boot
-  berth.kvm.outage_unit:
-    registry: etcd://kvm1,kvm2,kvm3
-    directory: ~/.berth/ca
-"""
+EXAMPLES = "---\n[]\n"
 
 RETURN = r"""
 files:
@@ -52,7 +53,6 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils.compute.errors import failing
 from ..module_utils.compute.host.outage_unit import CODE, OutageUnit
 
-# The action makes these of the options.
 ARGUMENTS = {
     "settings": {"type": "dict", "required": True, "no_log": True},
     "certificate": {"type": "str", "required": True, "no_log": True},

@@ -37,5 +37,5 @@ extends_documentation_fragment:
   - berth.kvm.controller
 """
 
-EXAMPLES = "#"
+EXAMPLES = "---\n[]\n"
 RETURN = "#"

@@ -36,7 +36,7 @@ extends_documentation_fragment:
   - berth.kvm.host
 """
 
-EXAMPLES = "#"
+EXAMPLES = "---\n[]\n"
 RETURN = r"""
 host_uuid:
   description: The pinned UUID of the host.

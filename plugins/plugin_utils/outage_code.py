@@ -13,7 +13,7 @@ ROOMS = ("compute", "model", "placement")  # what code on hosts may import
 TOP = Path(__file__).parents[1]
 MAIN = """import sys
 from module_utils.compute.guest import after_outage
-after_outage.main(*sys.argv[1:])
+sys.exit(after_outage.main(*sys.argv[1:]))
 """
 
 

@@ -187,7 +187,7 @@ def first_tasks(path):
         if "ansible.builtin.import_playbook" in play:
             for name in re.findall(r"[\w/]+\.yml", play["ansible.builtin.import_playbook"]):
                 there = [folder / name for folder in (path.parent, path.parent / "internal")]
-                yield from first_tasks(next(each for each in there if each.exists()))
+                yield from first_tasks([each for each in there if each.exists()][0])
             return
         if "ansible.builtin.add_host" not in play["tasks"][0]:
             yield play["tasks"][0]

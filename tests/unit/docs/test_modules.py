@@ -44,6 +44,7 @@ INTERNAL = {
     "operate_instances",
     "outage_unit",
     "plan_moves",
+    "prepare_outage_unit",
     "prepare_registry_member",
     "read_hosts",
     "registry_member",

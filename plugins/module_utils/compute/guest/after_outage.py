@@ -30,12 +30,12 @@ class NotOwned(BerthError):
 
 
 def main(settings, certificate):
-    """``settings``, ``certificate``: paths, see registry_reading.py. Tell the journal what was done, and end with 1 if a guest that
-    should run was left off."""
+    """``settings``, ``certificate``: paths, see registry_reading.py. Tell the journal what was done. Return 1 if a guest that should
+    run was left off, else 0."""
     with open(settings, encoding="utf-8") as file:
         registry = Registry(json.load(file), certificate, WAIT)
     journal.act_for({"who": "%s after its boot" % os.uname().nodename})
-    sys.exit(0 if start_guests(Host.here(ACTION), registry, _say) else 1)
+    return 0 if start_guests(Host.here(ACTION), registry, _say) else 1
 
 
 def start_guests(host, registry, say):
@@ -50,7 +50,8 @@ def start_guests(host, registry, say):
     except BerthError as error:
         say("nothing was started, not %s: %s" % (shortened([record.name for record in due]), error))
         return False
-    return all([_is_started(host, record, known, say) for record in due])  # each of them
+    started = [_is_started(host, record, known, say) for record in due]
+    return all(started)
 
 
 def _check(store, known):

@@ -19,7 +19,7 @@ class Evacuated(Fleet):
         super().__init__(monkeypatch)
         self.lost, self.silent, self.refuses, self.stops_at = None, set(), set(), None
         assert "error" not in self.create()
-        (self.lost,) = self.has
+        self.lost = next(iter(self.has))
         (self.copy,) = self.has.pop(self.lost)
         self.silent = {self.lost}
         self.asked.clear()

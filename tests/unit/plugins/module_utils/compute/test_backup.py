@@ -405,9 +405,12 @@ def test_only_ids_are_deleted(web, to, ids):
 
 
 def test_a_deletion_that_is_killed_leaves_no_half_backup_and_the_next_ends_it(web, to, monkeypatch):
+    def killed(_path):
+        raise Killed()
+
     first, second = back_up(web, to)["id"], back_up(web, to)["id"]
     with monkeypatch.context() as patched:
-        patched.setattr(place.paths, "remove_directory", lambda _path: (_ for _ in ()).throw(Killed()))
+        patched.setattr(place.paths, "remove_directory", killed)
         with pytest.raises(Killed):
             delete(web, to, first, second)
     assert next(Place(to, web.uuid).whole()).id == first

@@ -11,7 +11,7 @@ import sys
 import pytest
 from controller import Controller
 
-from ansible_collections.berth.kvm.plugins.action import outage_unit
+from ansible_collections.berth.kvm.plugins.action import prepare_outage_unit
 from ansible_collections.berth.kvm.plugins.plugin_utils import authority, outage_code, registry_access, registry_members
 
 
@@ -30,8 +30,8 @@ class Machine:
 
 @pytest.fixture
 def machine(monkeypatch):
-    found, action = Machine(), outage_unit.ActionModule
-    monkeypatch.setattr(outage_unit, "run_module", found.run_module)
+    found, action = Machine(), prepare_outage_unit.ActionModule
+    monkeypatch.setattr(prepare_outage_unit, "run_module", found.run_module)
     monkeypatch.setattr(action, "_make_tmp_path", lambda _self: "/tmp/x", raising=False)
     monkeypatch.setattr(action, "_remove_tmp_path", lambda _self, _path, force: None, raising=False)
     monkeypatch.setattr(action, "_transfer_data", lambda _self, path, data: (path, data), raising=False)
@@ -51,7 +51,7 @@ def directory(tmp_path):
 def prepare(directory, **more):
     it = Controller({"kvm_hosts": ["kvm1"]})
     given = {"registry": "etcd://kvm1,kvm2:1234", "directory": str(directory)}
-    return it.run("outage_unit", given, {**it.task_vars(), "inventory_hostname": "kvm1"}, **more)
+    return it.run("prepare_outage_unit", given, {**it.task_vars(), "inventory_hostname": "kvm1"}, **more)
 
 
 def test_the_code_is_sent_once_and_the_same_certificate_is_kept(machine, directory):
