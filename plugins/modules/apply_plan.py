@@ -44,5 +44,5 @@ extends_documentation_fragment:
   - berth.kvm.controller.hosts
 """
 
-EXAMPLES = "---\n[]\n"
+EXAMPLES = "\n[]\n"
 RETURN = "#"

@@ -42,5 +42,5 @@ extends_documentation_fragment:
   - berth.kvm.controller
 """
 
-EXAMPLES = "---\n[]\n"
+EXAMPLES = "\n[]\n"
 RETURN = "#"

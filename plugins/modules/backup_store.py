@@ -84,7 +84,7 @@ attributes:
     details: Linux with QEMU's tools.
 """
 
-EXAMPLES = "---\n[]\n"
+EXAMPLES = "\n[]\n"
 RETURN = r"""
 uuid:
   description: The instance that was asked about.

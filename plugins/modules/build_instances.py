@@ -93,7 +93,7 @@ extends_documentation_fragment:
   - berth.kvm.host.registry
 """
 
-EXAMPLES = "---\n[]\n"
+EXAMPLES = "\n[]\n"
 RETURN = r"""
 builds:
   description: Of each instance in O(builds), what M(berth.kvm.instance) would reply (C(reply)).

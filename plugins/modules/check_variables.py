@@ -25,5 +25,5 @@ options:
     elements: str
 """
 
-EXAMPLES = "---\n[]\n"
+EXAMPLES = "\n[]\n"
 RETURN = "#"

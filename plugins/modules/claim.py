@@ -89,7 +89,7 @@ extends_documentation_fragment:
   - berth.kvm.host.registry
 """
 
-EXAMPLES = "---\n[]\n"
+EXAMPLES = "\n[]\n"
 RETURN = r"""
 results:
   description: One result per claim, in their order.

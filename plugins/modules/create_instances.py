@@ -32,5 +32,5 @@ extends_documentation_fragment:
   - berth.kvm.controller
 """
 
-EXAMPLES = "---\n[]\n"
+EXAMPLES = "\n[]\n"
 RETURN = "#"

@@ -29,7 +29,7 @@ extends_documentation_fragment:
   - berth.kvm.host.by
 """
 
-EXAMPLES = "---\n[]\n"
+EXAMPLES = "\n[]\n"
 RETURN = r"""
 waiting:
   description: Instances whose filters were not updated, and why.

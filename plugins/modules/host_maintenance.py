@@ -30,7 +30,7 @@ attributes:
     details: Linux with libvirt.
 """
 
-EXAMPLES = "---\n[]\n"
+EXAMPLES = "\n[]\n"
 RETURN = r"""
 drained:
   description: The maintenance that the host is in, or was in until now, and whether it was booted since; null if there is none.

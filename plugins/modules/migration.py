@@ -144,7 +144,7 @@ extends_documentation_fragment:
   - berth.kvm.host.registry
 """
 
-EXAMPLES = "---\n[]\n"
+EXAMPLES = "\n[]\n"
 RETURN = r"""
 move:
   description:

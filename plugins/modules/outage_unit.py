@@ -32,7 +32,7 @@ extends_documentation_fragment:
   - berth.kvm.host
 """
 
-EXAMPLES = "---\n[]\n"
+EXAMPLES = "\n[]\n"
 
 RETURN = r"""
 files:

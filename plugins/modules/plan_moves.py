@@ -33,5 +33,5 @@ extends_documentation_fragment:
   - berth.kvm.controller.selected
 """
 
-EXAMPLES = "---\n[]\n"
+EXAMPLES = "\n[]\n"
 RETURN = "#"

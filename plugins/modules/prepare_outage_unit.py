@@ -25,5 +25,5 @@ extends_documentation_fragment:
   - berth.kvm.host
 """
 
-EXAMPLES = "---\n[]\n"
+EXAMPLES = "\n[]\n"
 RETURN = "#"

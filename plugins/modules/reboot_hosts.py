@@ -39,5 +39,5 @@ extends_documentation_fragment:
   - berth.kvm.controller.hosts
 """
 
-EXAMPLES = "---\n[]\n"
+EXAMPLES = "\n[]\n"
 RETURN = "#"

@@ -64,7 +64,7 @@ attributes:
     details: Linux with openssl and etcd 3.4 or later.
 """
 
-EXAMPLES = "---\n[]\n"
+EXAMPLES = "\n[]\n"
 RETURN = r"""
 version:
   description: etcd's version, empty if it is not installed.

@@ -36,7 +36,7 @@ extends_documentation_fragment:
   - berth.kvm.host
 """
 
-EXAMPLES = "---\n[]\n"
+EXAMPLES = "\n[]\n"
 RETURN = r"""
 host_uuid:
   description: The pinned UUID of the host.

@@ -36,5 +36,5 @@ extends_documentation_fragment:
   - berth.kvm.controller.hosts
 """
 
-EXAMPLES = "---\n[]\n"
+EXAMPLES = "\n[]\n"
 RETURN = "#"
