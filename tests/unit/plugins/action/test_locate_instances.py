@@ -214,6 +214,8 @@ OTHERS = {
     "keep_one", "list", "movability", "place", "plan", "survive", "prepare_hosts", "recover", "recover_record", "remove_host",
     "refresh", "replay", "report", "return", "rolling_reboot", "rotate_authority", "show", "take_over", "use_registry", "watch",
     "what_if", "why",
+    # other words, which import one of the playbooks or say which it is
+    "confirm", "create_volume", "destroy", "info", "move", "remove", "restart", "revert", "shutdown", "status", "undrain",
 }  # fmt: skip
 
 

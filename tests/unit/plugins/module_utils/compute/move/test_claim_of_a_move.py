@@ -128,7 +128,7 @@ def test_a_move_planned_before_the_instance_got_a_disk_does_not_begin(fleet, kin
     monkeypatch.setattr(Effects, "power_state", lambda self, uuid: "running")
     owns(fleet["s1"], spec("a", disks=[{"name": "logs", "size_gb": 2, "bus": "virtio"}]))
     error = refused(MigrationConflict, Move(fleet, "s1", spec("a", vcpus=2), "op1", kind).begin)
-    assert "data disks of a" in str(error) and fleet["s1"].store.read(spec("a")["uuid"]).op is None
+    assert "the disks of a," in str(error) and fleet["s1"].store.read(spec("a")["uuid"]).op is None
 
 
 def test_a_source_that_says_other_volumes_than_were_decided_moves_nothing(fleet):
