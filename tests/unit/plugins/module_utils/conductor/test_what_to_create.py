@@ -235,18 +235,19 @@ def test_quota_is_counted_again_with_all_claims():
 
 def test_report_names_the_attempts_of_a_failure():
     """C11."""
-    attempt = {"attempt": 1, "host": "h1", "code": "ClaimFailed", "cause": "full"}
+    attempts = [{"attempt": each, "host": "h%d" % each, "code": "ClaimFailed", "cause": "full"} for each in (1, 2)]
     failed = {
         "state": "failed",
-        "host": "h1",
+        "host": "h2",
         "spec": {},
-        "attempts": [attempt],
+        "attempts": attempts,
         "error": {"code": "MaxRetriesExceeded", "message": "m"},
     }
     plan = {"instances": {"a": {**failed, "uuid": "u-1"}}, "hosts": {"h9": {"reason": "UNREACHABLE"}}}
     lines = outcome_of_create.creation(plan, outcome_of_create.outcomes(plan))
     assert "a: MaxRetriesExceeded: m" in lines
-    assert any(line.split() == ["1", "h1", "ClaimFailed", "full"] for line in lines)
+    for each in ("1", "2"):
+        assert any(line.split() == [each, "h" + each, "ClaimFailed", "full"] for line in lines)
     assert lines[-1] == "host h9 left out: UNREACHABLE"
 
 
