@@ -17,6 +17,7 @@ from playbooks import catalog, records, vm
 pytestmark = pytest.mark.skipif(not IS_HERE, reason="there is no etcd on this machine")
 
 
+@pytest.mark.slow
 def test_a_host_that_was_evacuated_forgets_what_it_had(shared, image, inventory, agent, registry):  # noqa: F811
     lab = shared
     path = inventory({"one": vm()}, catalog(image))

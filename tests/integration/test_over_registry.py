@@ -113,6 +113,7 @@ def test_a_run_without_the_registry_of_the_hosts_or_over_another_one_makes_nothi
     fleet("delete", "--limit", "web1")
 
 
+@pytest.mark.slow
 def test_an_instance_is_changed_renamed_and_cloned_over_a_registry(fleet, registry, image, tmp_path):
     def over(name, **more):
         path, every = tmp_path / ("%s.yml" % name), catalog(image, berth_volumes_defined={"db": {"size_gb": 1}})

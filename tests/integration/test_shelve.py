@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import pytest
 from test_backup_host import backups_of, case, left  # noqa: F401  pylint: disable=unused-import
 from test_resize import cases, facts, mover, verified  # noqa: F401  pylint: disable=unused-import
 
@@ -34,6 +35,7 @@ FULL = "cp -p /etc/berth/host.json /run; sed -i '%s' /etc/berth/host.json" % SET
 HAS = "ls -A /var/lib/libvirt/berth/instances /var/lib/berth/instances | grep -e - || true; virsh -q list --all --name"
 
 
+@pytest.mark.slow
 def test_a_shelved_guest_whose_host_is_full_comes_back_on_another_one_and_a_drain_moves_it_shelved(case):  # noqa: F811
     first = case.owner()
     before = facts(case, first, lambda said: said["ack"] > 20)["ack"]
