@@ -36,7 +36,7 @@ HAS = "ls -A /var/lib/libvirt/berth/instances /var/lib/berth/instances | grep -e
 
 
 @pytest.mark.slow
-def test_a_shelved_guest_whose_host_is_full_comes_back_on_another_one_and_a_drain_moves_it_shelved(case):  # noqa: F811
+def test_a_shelved_guest_whose_host_is_full_comes_back_on_another_one(case):  # noqa: F811
     first = case.owner()
     before = facts(case, first, lambda said: said["ack"] > 20)["ack"]
     case.play("shelve")
@@ -46,14 +46,4 @@ def test_a_shelved_guest_whose_host_is_full_comes_back_on_another_one_and_a_drai
     inside = facts(case, second, verified)
     assert inside["verify"]["result"] == "ok" and inside["verify"]["last"] >= before
     assert second != first and case.lab.sh(first, HAS).stdout.strip() == ""
-    case.play("shelve")
-    case.play("drain", {"berth_kvm_host": second})
-    third = case.owner()
     case.lab.sh(first, "mv /run/host.json /etc/berth/host.json")
-    assert third not in (first, second) and "shelved_offloaded" in case.play("show").output
-    case.play("return", {"berth_kvm_host": second})
-    assert case.play("unshelve").changed[cases.NAME] == 1
-    assert (
-        facts(case, case.owner(), verified)["verify"]["last"] >= before
-        and case.play("unshelve").changed[cases.NAME] == 0
-    )
