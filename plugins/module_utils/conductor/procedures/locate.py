@@ -71,7 +71,7 @@ def locate(run: Run, fleet: Fleet, wanted: Mapping[str, Wanted]) -> Procedure[Lo
             _check_found(run, fleet, name, instance, found.tasks[name])
         except BerthError as error:
             found.refuse(name, error)
-            if isinstance(error, InstanceMoving) and _ends_moves(run.operation, fleet.places[instance.uuid]):
+            if isinstance(error, InstanceMoving) and _ends_moves(run, fleet.places[instance.uuid]):
                 found.moving.append(name)
     yield from _check_addresses(fleet, found)
     grows = any(task.get("new_volumes") or task.get("grown_volumes") for task in found.tasks.values())
@@ -130,9 +130,10 @@ def _check_found(run: Run, fleet: Fleet, name: str, instance: Wanted, task: Docu
         raise error
 
 
-def _ends_moves(operation: str, places: Iterable[Place]) -> bool:
+def _ends_moves(run: Run, places: Iterable[Place]) -> bool:
+    """Over a registry an unshelve moves nothing."""
     is_shelved = any(place["vm_state"] == SHELVED for place in places)
-    return operation == "delete" or operation == "unshelve" and is_shelved
+    return run.operation == "delete" or run.operation == "unshelve" and is_shelved and not run.over_registry
 
 
 def _check_addresses(fleet: Fleet, found: Located) -> Procedure[None]:

@@ -15,9 +15,10 @@ from held_case import WEB, held
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import outcome_of_operation
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.operations import OPERATIONS, needs_selection
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import Done
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import engine
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.plugin_utils import driving
+from ansible_collections.berth.kvm.plugins.plugin_utils import driving, locating
 
 
 def test_of_two_copies_the_one_that_is_named_stays_above_the_generation_of_the_other(locate):
@@ -290,6 +291,14 @@ def test_a_move_is_ended_first_by_a_delete_or_the_unshelve_of_what_is_shelved_an
     located = locate(method, {}, h1=[held(phase="resizing", task_state="resize_prep", vm_state=vm_state)])
     ends = method == "delete" or method == "unshelve" and vm_state != "active"
     assert (located["found"], located["moving"], "web1" in located["errors"]) == ([], ["web1"] * ends, not ends)
+
+
+def test_over_a_registry_an_unshelve_ends_no_move(locate, monkeypatch):
+    """It moves nothing there, so nobody would say what became of it."""
+    monkeypatch.setattr(locating, "known_of", lambda _task_vars: engine.Known())
+    in_move = held(phase="resizing", task_state="resize_prep", vm_state="shelved_offloaded")
+    located = locate("unshelve", {}, h1=[in_move])
+    assert located["moving"] == [] and "InstanceMoving" in located["errors"]["web1"]
 
 
 @pytest.mark.parametrize("remembered", [True, False])
