@@ -27,7 +27,7 @@ from ..module_utils.conductor.registry.changes import ChangesOnEngine
 from ..module_utils.conductor.registry.embedded import Embedded
 from ..module_utils.conductor.registry.engine import Known, RemovesOnEngine, chosen
 from ..module_utils.conductor.registry.scope import CHANGES
-from ..module_utils.conductor.registry.shelves import shelved, unshelved
+from ..module_utils.conductor.registry.shelves import RoomOnEngine
 from ..module_utils.model import copy_hints, made_images
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import ADOPTED, IDENTITY, project_of
@@ -46,9 +46,10 @@ from ..plugin_utils.screen import say
 from ..plugin_utils.second_look import after_second_look
 from ..plugin_utils.selection import check_play, in_inventory
 from ..plugin_utils.together import own_part
-from ..plugin_utils.whose_variables import Catalogs, fixed_addresses
+from ..plugin_utils.whose_variables import fixed_addresses
 
 MINUTES = "berth_backup_minutes"
+SHELVES = ("shelve", "unshelve")
 CHOICES = ("keep_one", "recover_record")  # of the copy, or the record, that counts
 CARRIED_OUT = {"operation": None, "names": [], "found": [], "moving": [], "instances": {}, "errors": {}}
 
@@ -97,11 +98,12 @@ class ActionModule(LocateInstances, MovesInstances):
 
         moving = MovesToDelete(self, located, hosts, task_vars)
         registry = registry_access.of_run(self, task_vars, hosts)
-        changes = self._changes(operation, located, hosts, task_vars)
         tasks = _tasks(located)
+        inventory = InventoryDifferences(task_vars, list(tasks), hosts, self._loader)
+        changes = self._changes(operation, located, inventory)
 
         def carry_out_some(tasks):
-            return self._procedure(operation, tasks, located, moving, hosts, task_vars, changes)
+            return self._procedure(operation, tasks, located, moving, hosts, task_vars, changes, inventory)
 
         procedure = over(changes, tasks, carry_out_some, self._task.check_mode) if changes else carry_out_some(tasks)
         if registry and operation in CHOICES and not self._task.check_mode:
@@ -141,17 +143,19 @@ class ActionModule(LocateInstances, MovesInstances):
         task_vars = {**task_vars, FOUND: read(self, {**about, "operation": operation}, task_vars)}
         return self.located({**about, "method": operation, "selected": True}, task_vars, again)
 
-    def _changes(self, operation, located, hosts, task_vars):
+    def _changes(self, operation, located, inventory):
         """What the engine of this run decides in place of the hosts; None without one."""
-        if "known" not in located or operation not in CHANGES:
+        if "known" not in located or operation not in (*CHANGES, *SHELVES):
             return None
         if operation == "adopt":
             return AdoptsOnEngine(acting.RUN, new_token)
         tasks, known = _tasks(located), Known(**located["known"])
-        kept = self._kept(tasks, hosts, task_vars) if operation == "update" else {}
-        return ChangesOnEngine(acting.RUN, known, new_token, self._quotas(tasks, hosts, task_vars), kept)
+        if operation in SHELVES:
+            return None if self._task.check_mode else RoomOnEngine(known if operation == "unshelve" else None)
+        kept = _kept(tasks, inventory) if operation == "update" else {}
+        return ChangesOnEngine(acting.RUN, known, new_token, _quotas(tasks, inventory), kept)
 
-    def _procedure(self, operation, tasks, located, moving, hosts, task_vars, changes):
+    def _procedure(self, operation, tasks, located, moving, hosts, task_vars, changes, inventory):
         given = {name: self._given(operation, task_vars, name) for name in [*tasks, *moving.names]}
         if operation == "keep_one":
             return keep_one(tasks, given, self._task.check_mode)
@@ -165,34 +169,33 @@ class ActionModule(LocateInstances, MovesInstances):
             return adopt(tasks, given, () if changes else hosts)
         if operation == renaming.OPERATION:
             return rename(tasks, given, self._task.check_mode, changes)
-        known = Known(**located["known"]) if "known" in located else None
         if operation == "unshelve":
-            return self._unshelve(tasks, located, hosts, task_vars, known)
+            return self._unshelve(tasks, located, hosts, task_vars)
         if operation in (*backup_host.ORDERS, "shelve"):
-            return self._backup(operation, tasks, given, task_vars, known)
+            return self._backup(operation, tasks, given, task_vars)
         lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
-        removes = RemovesOnEngine(known, lost) if known else Embedded()
+        removes = RemovesOnEngine(Known(**located["known"]), lost) if "known" in located else Embedded()
         if operation == "delete":
             return delete(tasks, Moving(moving.names, moving.plan, moving.ended), given, hosts, removes)
         if operation == "leave":
             return and_forget(operation, tasks, given, hosts, removes)
         if operation == "update_disks":
-            return update_disks(tasks, given, self._makes(tasks, hosts, task_vars, changes))
+            return update_disks(tasks, given, self._makes(tasks, hosts, task_vars, changes, inventory))
         if operation == "update":
-            return update.update(tasks, given, self._updates(tasks, hosts, task_vars, changes))
+            makes = self._makes(tasks, hosts, task_vars, changes, inventory)
+            seeds = functools.partial(wanted_update.seed_of, inventory, task_vars)
+            return update.update(tasks, given, update.Run(makes, seeds, {} if changes else _kept(tasks, inventory)))
         if operation == "rebuild":
-            inventory = InventoryDifferences(task_vars, list(tasks), hosts, self._loader)
             seed_of = functools.partial(wanted_update.seed_of, inventory, task_vars)
             return rebuild(tasks, given, seed_of, self._task.check_mode)
         if operation == "rescue":
             return rescue(tasks, given, self._task.check_mode)
         return operate(operation, tasks, given)
 
-    def _backup(self, operation, tasks, given, task_vars, known):
+    def _backup(self, operation, tasks, given, task_vars):
         run, tasks = backup_runs.run_of(self, task_vars), _with_projects(tasks, task_vars)
         if operation == "shelve":
-            procedure = shelve(tasks, given, run)
-            return shelved(tasks, procedure) if known and not run.dry else procedure
+            return shelve(tasks, given, run)
         without_disks = [name for name in tasks if tasks[name].get("shelved")]
         say(*("%s is shelved: its disks are in a backup already" % name for name in without_disks))
         tasks = {name: task for name, task in tasks.items() if name not in without_disks}
@@ -203,37 +206,18 @@ class ActionModule(LocateInstances, MovesInstances):
             return backup_host.list_backups(tasks, given, run)
         return backup_host.operate_anywhere(operation, tasks, given, run)
 
-    def _unshelve(self, tasks, located, hosts, task_vars, known):
+    def _unshelve(self, tasks, located, hosts, task_vars):
         run = backup_runs.run_of(self, task_vars)
-        if known:  # there it stays on its host
-            procedure = functools.partial(unshelve, run=run)
-            tasks = _with_projects(tasks, task_vars)
-            return procedure(tasks) if run.dry else unshelved(tasks, procedure, known)
+        if "known" in located:  # over a registry it stays on its host
+            return unshelve(_with_projects(tasks, task_vars), run)
         moving, located["moving"] = located["moving"], []  # their moves are no end of their own
         tasks = _with_projects({**tasks, **{name: {"hosts": []} for name in moving}}, task_vars)
         elsewhere = Elsewhere(moving, MovesToUnshelve(self, hosts, task_vars).plan)
         return unshelve(tasks, run, elsewhere)
 
-    def _updates(self, tasks, hosts, task_vars, changes):
-        inventory = InventoryDifferences(task_vars, list(tasks), hosts, self._loader)
-        seeds = functools.partial(wanted_update.seed_of, inventory, task_vars)
-        makes = self._makes(tasks, hosts, task_vars, changes)
-        return update.Run(makes, seeds, self._kept(tasks, hosts, task_vars))
-
-    def _kept(self, tasks, hosts, task_vars):
-        """The addresses that the inventory gives to instances."""
-        catalogs = Catalogs(task_vars, list(tasks), hosts, self._loader)
-        return fixed_addresses(catalogs.instances, catalogs) if tasks else {}
-
-    def _makes(self, tasks, hosts, task_vars, changes):
+    def _makes(self, tasks, hosts, task_vars, changes, inventory):
         lost = lost_hosts(self.own_variables(task_vars, ["berth_lost_hosts"]))
-        quotas = self._quotas(tasks, hosts, task_vars)
-        return Run(new_token, hosts, lost, quotas, self._task.check_mode, changes)
-
-    def _quotas(self, tasks, hosts, task_vars):
-        """No catalog is read where there are no volumes to make."""
-        makes = any(task.get("new_volumes") or task.get("grown_volumes") for task in tasks.values())
-        return Catalogs(task_vars, list(tasks), hosts, self._loader).shared.quotas if makes else {}
+        return Run(new_token, hosts, lost, {} if changes else _quotas(tasks, inventory), self._task.check_mode, changes)
 
     def _given(self, operation, task_vars, name):
         found = {}
@@ -251,6 +235,17 @@ class ActionModule(LocateInstances, MovesInstances):
 
 def _tasks(located):
     return {name: task for name, task in located["instances"].items() if name not in located["errors"]}
+
+
+def _kept(tasks, inventory):
+    """The addresses that the inventory gives to instances."""
+    return fixed_addresses(inventory.catalogs.instances, inventory.catalogs) if tasks else {}
+
+
+def _quotas(tasks, inventory):
+    """No catalog is read where there are no volumes to make."""
+    makes = any(task.get("new_volumes") or task.get("grown_volumes") for task in tasks.values())
+    return inventory.catalogs.shared.quotas if makes else {}
 
 
 def _with_projects(tasks, task_vars):

@@ -9,7 +9,7 @@ import hashlib
 import posixpath
 
 from ..plugin_utils import outage_code, registry_access, registry_members
-from ..plugin_utils.host_reply import HostAction, run_module
+from ..plugin_utils.host_reply import HostAction, run_module, temporary_directory
 
 MODULE = "outage_unit"
 
@@ -31,13 +31,10 @@ class ActionModule(HostAction):
         result = run_module(self, MODULE, told, task_vars)
         if self._task.check_mode or not result.get("lacks_code"):
             return result
-        directory = self._make_tmp_path()
-        try:
+        with temporary_directory(self) as directory:
             remote = posixpath.join(directory, "code")
             self._transfer_data(remote, code)
             return run_module(self, MODULE, {**told, "code": remote}, task_vars)
-        finally:
-            self._remove_tmp_path(directory, force=True)
 
 
 def _access(members, directory, dry):

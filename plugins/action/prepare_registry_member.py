@@ -11,7 +11,7 @@ import posixpath
 from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils import acting, registry_members
 from ..plugin_utils.authority import Authority
-from ..plugin_utils.host_reply import HostAction, run_module
+from ..plugin_utils.host_reply import HostAction, run_module, temporary_directory
 from ..plugin_utils.registry_access import AUTHORITY, HOSTS_AUTHORITY, ROOT
 
 MODULE = "registry_member"
@@ -72,10 +72,7 @@ class ActionModule(HostAction):
         told = {**told, "token": acting.by()["run"]}
         if self._task.check_mode:
             return run_module(self, MODULE, {**told, "snapshot": snapshot}, task_vars)
-        directory = self._make_tmp_path()
-        try:
+        with temporary_directory(self) as directory:
             remote = posixpath.join(directory, "snapshot.db")
             self._transfer_file(snapshot, remote)
             return run_module(self, MODULE, {**told, "snapshot": remote}, task_vars)
-        finally:
-            self._remove_tmp_path(directory, force=True)

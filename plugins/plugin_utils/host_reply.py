@@ -11,6 +11,7 @@ here.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
@@ -70,6 +71,16 @@ class HostAction(ActionBase):
         """Return what is sent to the host, and the module's path. Ansible may run modules of its own in between."""
         make = functools.partial(super()._configure_module, module_name, *args, **how)
         return self.sending.made(make, self._task.check_mode) if module_name.startswith(COLLECTION) else make()
+
+
+@contextlib.contextmanager
+def temporary_directory(action):
+    """A directory of Ansible on the task's host, for files that a module takes from there."""
+    directory = action._make_tmp_path()
+    try:
+        yield directory
+    finally:
+        action._remove_tmp_path(directory, force=True)
 
 
 def failed_if_silent(result, host, task_vars):

@@ -13,7 +13,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ..module_utils.conductor.errors import UploadFailed, UploadUnusable
 from ..module_utils.model import checksum, input_hints
 from ..module_utils.model.safe_text import clean
-from .host_reply import run_module
+from .host_reply import run_module, temporary_directory
 
 CHUNK = 1 << 20
 
@@ -62,13 +62,10 @@ def _send(action, image, arguments, task_vars):
     if action._task.check_mode:
         return {"changed": True, "present": True}
     try:
-        directory = action._make_tmp_path()
-        try:
+        with temporary_directory(action) as directory:
             remote = posixpath.join(directory, "image")
             action._transfer_file(image["upload"], remote)
             return run_module(action, "cached_image", {**arguments, "path": remote}, task_vars)
-        finally:
-            action._remove_tmp_path(directory, force=True)
     except AnsibleConnectionFailure:
         raise
     except AnsibleError as failure:

@@ -35,7 +35,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import room
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk.layers import BACKING_FORMAT, read_header
 from ansible_collections.berth.kvm.plugins.module_utils.compute.paths import BITMAP, bitmap_of
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import cloning
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import backup, backup_host, shelve
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import backup, backup_host, operate, shelve
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import shelves as rooms
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
 from ansible_collections.berth.kvm.plugins.module_utils.model import shelves
@@ -310,18 +310,20 @@ class Backups:
         where = self._where()
 
         def order(tasks, given, run):
-            procedure = shelve.shelve(tasks, given, run)
-            return rooms.shelved(tasks, procedure) if self.world.engine else procedure
+            return self._over(rooms.RoomOnEngine(), tasks, functools.partial(shelve.shelve, given=given, run=run))
 
         yield from self._anywhere("shelve", order, lambda _name: where)
 
     def unshelve(self):
         def order(tasks, _given, run):
-            procedure = functools.partial(shelve.unshelve, run=run)
-            on_engine = self.world.engine and tasks  # none is found while it is away
-            return rooms.unshelved(tasks, procedure, self.removes.known) if on_engine else procedure(tasks)
+            takes = rooms.RoomOnEngine(self.removes.known) if tasks and self.world.engine else None
+            return self._over(takes, tasks, functools.partial(shelve.unshelve, run=run))
 
         yield from self._anywhere("unshelve", order, lambda _name: {})
+
+    def _over(self, takes, tasks, carry_out):
+        """As the action does it; none is found while the engine is away."""
+        return operate.over(takes, tasks, carry_out, False) if tasks and self.world.engine else carry_out(tasks)
 
     def image_from_instance(self):
         for name in self.names:

@@ -6,7 +6,6 @@ addresses, and counts in the quota, which does not refuse it. If a run was kille
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 from typing import Any, Callable, Dict, Mapping
@@ -14,11 +13,10 @@ from typing import Any, Callable, Dict, Mapping
 from ...model import hints
 from ...model.errors import BerthError, InstanceExists
 from ...model.lifecycle import OWN
-from ..errors import RegistryUnknown
 from ..procedures.steps import Ask, Procedure
 from . import holdings, keys
 from .engine import given_back, owned
-from .transactions import Draft, RegistryBusy, transacted
+from .transactions import Draft, heard, of_each, transacted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,14 +28,11 @@ class AdoptsOnEngine:
 
     def begin(self, tasks: Mapping[str, Any]) -> Procedure[Dict[str, BerthError]]:
         """Each begins in a later epoch than the engine knows of it."""
-        refused: Dict[str, BerthError] = {}
-        for name, task in tasks.items():
-            try:
-                epoch = yield from transacted(functools.partial(self._begun, task=task))
-                task["after"] = max(task["after"], [epoch, 0])
-            except BerthError as error:
-                refused[name] = error
-        return refused
+        return (yield from of_each(self._begin, tasks))
+
+    def _begin(self, _name: str, task: Any) -> Procedure[None]:
+        epoch = yield from transacted(functools.partial(self._begun, task=task))
+        task["after"] = max(task["after"], [epoch, 0])
 
     def _begun(self, draft: Draft, task: Mapping[str, Any]) -> Procedure[int]:
         uuid, name, project, guest = (task[part] for part in ("uuid", "name", "project_id", "guest"))
@@ -57,13 +52,7 @@ class AdoptsOnEngine:
         yield from holdings.hold(draft, {"uuid": uuid, "name": name, "project": project, "spec": spec}, holds)
         amounts = {"instances": 1, "cores": guest["vcpus"], "ram": guest["memory_mb"]}
         draft.put(quota, holdings.more(holdings.less(draft.get(quota) or {}, entry["amounts"]), amounts))
-        intent = {
-            "run": self.run,
-            "kind": keys.CREATE,
-            "host": task["owner"],
-            "op": self.new_token(),
-            "claimed": True,
-        }
+        intent = keys.intent(self.run, keys.CREATE, task["owner"], self.new_token())
         now = {"name": name, "project": project, "amounts": amounts, "holds": holds, "pending": [intent]}
         draft.put(key, {**entry, **now})
         return epoch
@@ -80,5 +69,4 @@ class AdoptsOnEngine:
                 change = functools.partial(owned, uuid=uuid, host_uuid=task["owner"], epoch=epochs[0])
             else:
                 change = functools.partial(given_back, run=self.run, uuid=uuid, without=[task["owner"]])
-            with contextlib.suppress(RegistryUnknown, RegistryBusy):
-                yield from transacted(change)
+            yield from heard(change)

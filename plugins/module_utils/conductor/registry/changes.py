@@ -10,7 +10,6 @@ An intent of a run that was killed stays: the next change of the instance, or an
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple
@@ -24,12 +23,12 @@ from ...model.messages import Document
 from ...model.quota import Amounts
 from ...model.volumes import volume_uuid
 from .. import addressing, quotas
-from ..errors import ClaimConflict, RegistryUnknown
+from ..errors import ClaimConflict
 from ..fleet import own_name
 from ..procedures.steps import Ask, Procedure
 from . import holdings, hosts, keys
 from .engine import Known, addresses
-from .transactions import Draft, RegistryBusy, transacted
+from .transactions import Draft, heard, of_each, transacted
 
 Task = Mapping[str, Any]
 
@@ -46,19 +45,10 @@ class ChangesOnEngine:
     kept: Index = dataclasses.field(default_factory=dict)
 
     def begin(self, tasks: Mapping[str, Any]) -> Procedure[Dict[str, BerthError]]:
-        return (yield from self._each(self._begin, tasks))
+        return (yield from of_each(self._begin, tasks))
 
     def stand(self, tasks: Mapping[str, Any]) -> Procedure[Dict[str, BerthError]]:
-        return (yield from self._each(self._stand, tasks))
-
-    def _each(self, step: Callable[[str, Any], Procedure[None]], tasks: Task) -> Procedure[Dict[str, BerthError]]:
-        failed: Dict[str, BerthError] = {}
-        for name, task in tasks.items():
-            try:
-                yield from step(name, task)
-            except BerthError as error:
-                failed[name] = error
-        return failed
+        return (yield from of_each(self._stand, tasks))
 
     def _begin(self, name: str, task: Any) -> Procedure[None]:
         while True:
@@ -92,14 +82,7 @@ class ChangesOnEngine:
             raise over[uuid]
         if any(needs.values()):
             draft.put(keys.quota(project), holdings.more(_used(draft, project), needs))
-        intent = {
-            "run": self.run,
-            "kind": keys.CHANGE,
-            "host": at,
-            "op": self.new_token(),
-            "claimed": False,
-            "sizes": sizes,
-        }
+        intent = {**keys.intent(self.run, keys.CHANGE, at, self.new_token(), claimed=False), "sizes": sizes}
         now = {
             "holds": list(dict.fromkeys([*entry["holds"], *holds])),
             "amounts": holdings.more(entry["amounts"], going),
@@ -130,9 +113,8 @@ class ChangesOnEngine:
             records = [
                 each for each in scan.get("instances") or () if (each["uuid"], each["role"]) == (task["uuid"], OWN)
             ]
-            with contextlib.suppress(RegistryUnknown, RegistryBusy):
-                if records:
-                    yield from transacted(functools.partial(self._ended, task=task, record=records[0], scan=scan))
+            if records:
+                yield from heard(functools.partial(self._ended, task=task, record=records[0], scan=scan))
 
     def _ended(self, draft: Draft, task: Task, record: Document, scan: Document) -> Procedure[None]:
         uuid, key = task["uuid"], keys.instance(task["uuid"])

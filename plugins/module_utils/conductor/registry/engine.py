@@ -41,7 +41,7 @@ from ..plan import (
 from ..procedures.steps import Ask, Found, Procedure, Scan
 from . import holdings, hosts, keys
 from .interface import claim
-from .transactions import Draft, RegistryBusy, check_open, read_keys, transacted
+from .transactions import Draft, RegistryBusy, check_open, heard, read_keys, transacted
 
 NAME = "the registry"  # in place of a host that remembers, in what people read
 PLACED_AGAIN = 30
@@ -268,7 +268,7 @@ class OnEngine:
             keys.give_up(entry, [left] if left in lost else [])
         entry["epoch"] = entry["epoch"] if stays else max(entry["epoch"], keys.epoch_of(instance))
         yield from holdings.take(draft, instance, entry, self.quotas, _names(plan), lost)
-        intent = {"run": plan["run"], "kind": keys.CREATE, "host": host_uuid, "op": instance["token"], "claimed": False}
+        intent = keys.intent(plan["run"], keys.CREATE, host_uuid, instance["token"], claimed=False)
         draft.put(key, {**entry, "owner": stays, "pending": [intent]})
         provider: int = host["provider"] + 1
         return provider
@@ -326,11 +326,8 @@ class OnEngine:
         for instance in plan["instances"].values():
             generation = (instance.get("result") or {}).get("generation")
             if instance["state"] == ACTIVE and generation:
-                try:
-                    uuid, host_uuid = instance["uuid"], instance["host_uuid"]
-                    yield from transacted(functools.partial(owned, uuid=uuid, host_uuid=host_uuid, epoch=generation[0]))
-                except (RegistryUnknown, RegistryBusy):
-                    continue
+                uuid, host_uuid = instance["uuid"], instance["host_uuid"]
+                yield from heard(functools.partial(owned, uuid=uuid, host_uuid=host_uuid, epoch=generation[0]))
 
     def release(self, plan: Plan) -> Procedure[None]:
         """What a host has of an instance, or may have, stays reserved: a later run asks that host."""
@@ -383,11 +380,10 @@ def chosen(choice: Procedure[Result], at: Mapping[str, str]) -> Procedure[Result
     for host, scan in scans.items():
         for record in scan.get("instances") or ():
             if record["role"] == OWN and at.get(record["uuid"]) == host:
-                heard = functools.partial(
-                    owned, uuid=record["uuid"], host_uuid=scan["host_uuid"], epoch=record["generation"][0]
+                epoch = record["generation"][0]
+                yield from heard(
+                    functools.partial(owned, uuid=record["uuid"], host_uuid=scan["host_uuid"], epoch=epoch)
                 )
-                with contextlib.suppress(RegistryUnknown, RegistryBusy):  # the same again, or an audit, tells it
-                    yield from transacted(heard)
     return result
 
 

@@ -59,10 +59,8 @@ def of_draft(draft: Draft, host_uuid: str) -> Procedure[Dict[str, Seen]]:
     """That host alone, as the draft reads it."""
     host, facts = keys.host(host_uuid), keys.facts(host_uuid)
     yield from draft.read(host, facts)
-    there = {key: found for key in (host, facts) if (found := draft.found[key])}
-    return dict(
-        _seen({key: there[key] for key in there if key == host}, {key: there[key] for key in there if key == facts})
-    )
+    there = {key: {key: found} if (found := draft.found[key]) else {} for key in (host, facts)}
+    return dict(_seen(there[host], there[facts]))
 
 
 def names(uuids: Sequence[str]) -> Procedure[Dict[str, str]]:

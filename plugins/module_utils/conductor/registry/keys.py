@@ -180,6 +180,11 @@ def is_of_cluster(meta: Document, cluster: str) -> bool:
     return bool(meta.get("cluster", cluster) == cluster)
 
 
+def intent(run: str, kind: str, host_uuid: str, op: Optional[str], claimed: bool = True) -> Document:
+    """What a run is about to do. ``op``: a name for it, which no other has; ``claimed``: whether the host has it, or may have."""
+    return {"run": run, "kind": kind, "host": host_uuid, "op": op, "claimed": claimed}
+
+
 def new_instance(instance_name: str, project: str) -> Document:
     """Of one that the registry does not know yet."""
     nothing: Document = {

@@ -9,7 +9,6 @@ What a run could not tell, a later one does: the intent names the destination, w
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 from typing import Any, Dict, Iterable, List, Mapping, Set, cast
@@ -20,7 +19,7 @@ from ...model.messages import Document, View
 from ...model.quota import Amounts
 from .. import groups
 from ..commit_move import CLAIMING, claimed_spec, old_flavor
-from ..errors import ClaimConflict, RegistryUnknown
+from ..errors import ClaimConflict
 from ..moving import PlannedMove
 from ..plan import Instance
 from ..procedures.steps import Procedure
@@ -29,7 +28,7 @@ from ..sequences import DESTINATION, SOURCE
 from ..walk import Walk
 from . import holdings, hosts, keys, owners
 from .engine import removed_from
-from .transactions import Draft, RegistryBusy, transacted
+from .transactions import Draft, heard, transacted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +67,7 @@ class MovesOnEngine:
             stay = {uuid: at for uuid, at in others.items() if uuid not in walk.move.goes_with}
             names = yield from hosts.names(sorted({each for at in stay.values() for each in at}))
             holdings.check_seat(instance["spec"], stay, destination, names)
-        intent = {"run": self.run, "kind": keys.MOVE, "host": destination, "op": walk.token.op, "claimed": True}
+        intent = keys.intent(self.run, keys.MOVE, destination, walk.token.op)
         epoch = max(keys.epoch_of(walk.move.views["source"]), entry["epoch"])
         now = {**entry, "owner": source, "epoch": epoch, "pending": [intent]}
         yield from holdings.count(draft, now, instance["old_flavor"], instance["spec"]["flavor"])
@@ -88,8 +87,7 @@ class MovesOnEngine:
 
     def follow(self, walk: Walk) -> Procedure[None]:
         if not self.dry:
-            with contextlib.suppress(RegistryUnknown, RegistryBusy):
-                yield from transacted(functools.partial(_followed, walk=walk))
+            yield from heard(functools.partial(_followed, walk=walk))
 
 
 def named(views: Iterable[View]) -> Set[str]:
@@ -154,7 +152,7 @@ def _left(walk: Walk, entry: Document, owner: str, sure: Mapping[str, View]) -> 
     """What is still pending: the other side has something of it, or may have."""
     ended = not sure[owner].get("migration")
     op = walk.token.op
-    before = {"run": owners.RUN, "kind": keys.MOVE, "host": entry["owner"], "op": op, "claimed": True}
+    before = keys.intent(owners.RUN, keys.MOVE, entry["owner"], op)
     pending = [*entry["pending"], *([before] if entry["owner"] not in (None, owner) else [])]
 
     def has_ended(intent: Document) -> bool:

@@ -9,42 +9,48 @@ What a run could not tell the next word of the host does; what one that was kill
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 import functools
-from typing import Any, Callable, Dict, Mapping
+from typing import Any, Dict, Mapping, Optional
 
 from ...model import hints
 from ...model.errors import BerthError
 from ...model.shelves import KEY
-from ..errors import ClaimConflict, RegistryUnknown
-from ..procedures.operate import Done, Tasks
+from ..errors import ClaimConflict
 from ..procedures.steps import Ask, Procedure
 from . import hosts, keys
 from .engine import Known
-from .transactions import Draft, RegistryBusy, transacted
-
-Procedures = Procedure[Dict[str, Done]]
+from .transactions import Draft, heard, of_each, transacted
 
 
-def shelved(tasks: Tasks, shelve: Procedures) -> Procedures:
-    done = yield from shelve
-    yield from _give_back(tasks)
-    return done
+@dataclasses.dataclass(frozen=True)
+class RoomOnEngine:
+    """``known``: what the engine knew when they were located, for an unshelve; a shelve takes no room."""
 
+    known: Optional[Known] = None
 
-def unshelved(tasks: Tasks, unshelve: Callable[[Tasks], Procedures], known: Known) -> Procedures:
-    """``known``: what the engine knew when they were located."""
-    refused: Dict[str, Done] = {}
-    for name, task in tasks.items():
-        try:
-            if task["shelved"]:
-                yield from transacted(functools.partial(_taken, name=name, task=task, known=known))
-        except BerthError as error:
-            refused[name] = Done(errors=[error.to_dict()])
-    left = {name: task for name, task in tasks.items() if name not in refused}
-    done = yield from unshelve(left)
-    yield from _give_back(left)
-    return {**done, **refused}
+    def begin(self, tasks: Mapping[str, Any]) -> Procedure[Dict[str, BerthError]]:
+        return (yield from of_each(self._begin, tasks))
+
+    def _begin(self, name: str, task: Any) -> Procedure[None]:
+        if self.known and task["shelved"]:
+            yield from transacted(functools.partial(_taken, name=name, task=task, known=self.known))
+
+    def end(self, tasks: Mapping[str, Any]) -> Procedure[None]:
+        """Give back the room of the instances which their hosts say to be shelved."""
+        at = {task["uuid"]: task["hosts"][-1] for task in tasks.values() if task["hosts"]}
+        scans = yield Ask("rescan", {host: {} for host in sorted(set(at.values()))})
+        for host, scan in scans.items():
+            for record in scan.get("instances") or ():
+                if at.get(record["uuid"]) == host and KEY in record:
+                    without = functools.partial(
+                        hosts.change_room,
+                        host_uuid=scan["host_uuid"],
+                        uuid=record["uuid"],
+                        generation=record["generation"],
+                        is_taken=False,
+                    )
+                    yield from heard(without)
 
 
 def _taken(draft: Draft, name: str, task: Mapping[str, Any], known: Known) -> Procedure[None]:
@@ -55,21 +61,3 @@ def _taken(draft: Draft, name: str, task: Mapping[str, Any], known: Known) -> Pr
         raise ClaimConflict("another run has begun or ended with %s" % name, hint=hints.another_run())
     epoch, writes = task["after"]
     yield from hosts.change_room(draft, entry["owner"], task["uuid"], [epoch, writes + 1], is_taken=True)
-
-
-def _give_back(tasks: Tasks) -> Procedure[None]:
-    """That of the instances which their hosts say to be shelved."""
-    at = {task["uuid"]: task["hosts"][-1] for task in tasks.values() if task["hosts"]}
-    scans = yield Ask("rescan", {host: {} for host in sorted(set(at.values()))})
-    for host, scan in scans.items():
-        for record in scan.get("instances") or ():
-            if at.get(record["uuid"]) == host and KEY in record:
-                without = functools.partial(
-                    hosts.change_room,
-                    host_uuid=scan["host_uuid"],
-                    uuid=record["uuid"],
-                    generation=record["generation"],
-                    is_taken=False,
-                )
-                with contextlib.suppress(RegistryUnknown, RegistryBusy):
-                    yield from transacted(without)

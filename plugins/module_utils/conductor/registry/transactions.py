@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional, Sequence
+import contextlib
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
 from ...model import registry_hints
 from ...model.errors import BerthError
@@ -95,6 +96,23 @@ def transacted(
         yield Wait(attempt // 2)
         wanted, draft = tuple(draft.found), Draft()
     raise RegistryBusy("other runs change the same part of the registry, and %d tries did not get through" % TRIES)
+
+
+def heard(change: Callable[[Draft], Procedure[Any]]) -> Procedure[None]:
+    """Have the engine hear what is so by now, if it answers: else a later run tells it, or an audit."""
+    with contextlib.suppress(RegistryUnknown, RegistryBusy):
+        yield from transacted(change)
+
+
+def of_each(step: Callable[[str, Any], Procedure[None]], tasks: Mapping[str, Any]) -> Procedure[Dict[str, BerthError]]:
+    """Do the step for each task, by name. Return why it failed."""
+    failed: Dict[str, BerthError] = {}
+    for name, task in tasks.items():
+        try:
+            yield from step(name, task)
+        except BerthError as error:
+            failed[name] = error
+    return failed
 
 
 def check_open(meta: Optional[Found]) -> None:
