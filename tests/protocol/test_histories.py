@@ -192,6 +192,27 @@ def test_a_disk_goes_back_to_its_snapshot_wherever_it_is_and_whoever_is_killed()
     assert histories.play(HOSTS, NAMES, [run("create"), *SNAPSHOTS]) is None
 
 
+# The same with the memory of the guest, which is in the way of a move to another host.
+WITH_MEMORY = [
+    step
+    for number in range(20)
+    for step in (
+        run("snapshot_with_memory", killed=(CALLS, number)),
+        run("snapshot_with_memory"),
+        run("cold_migrate"),
+        run("revert_snapshot", killed=(CALLS, number)),
+        run("revert_snapshot"),
+        run("start"),
+        run("delete_snapshot", killed=(CALLS, number)),
+        run("delete_snapshot"),
+    )
+]
+
+
+def test_memory_comes_back_beside_the_disks_of_its_moment_whoever_is_killed():
+    assert histories.play(HOSTS, NAMES, [run("create"), *WITH_MEMORY]) is None
+
+
 MOUNTED, KEPT = 8, 5  # dice by which an increment goes there, and two backups are kept
 # Each playbook of a backup is killed at another change on a host, and run again, in a directory and on a backup host.
 BACKUPS = [
