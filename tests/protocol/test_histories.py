@@ -277,6 +277,25 @@ def test_what_a_shelved_guest_wrote_is_in_its_backup_or_on_its_host_whoever_is_k
     assert histories.play(HOSTS, NAMES, [run("create"), *SHELVED]) is None
 
 
+FULL = tuple(
+    "web%d" % number for number in range(2, 6)
+)  # they have the room of its host while the first one is shelved
+
+
+@pytest.mark.parametrize("number", range(14))
+def test_what_is_unshelved_on_another_host_has_its_disks_there_whoever_is_killed(number):
+    """The same dice choose the same host for all of them, as long as that has room."""
+    steps = [
+        run("create", ("web1",)),
+        run("shelve", ("web1",), dice=(MOUNTED, KEPT)[number % 2]),
+        *(run("create", (name,)) for name in FULL),
+        run("unshelve", ("web1",), killed=(CALLS + 2 * number, number % 4)),
+        run("unshelve", ("web1",)),
+        run("unshelve", ("web1",)),
+    ]
+    assert histories.play(HOSTS, ["web1", *FULL], steps) is None
+
+
 # Each is killed at another change on a host; what was refused says what to do, and the instance is known by its new name alone.
 RENAMED = [
     step
