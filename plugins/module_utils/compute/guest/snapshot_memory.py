@@ -36,18 +36,19 @@ def check(instance: Any, record: Any) -> None:
     left standing still counts as running."""
     shown = domain.state(instance.host.connection, record.uuid)
     if record.vm_state != ACTIVE or shown != "running" and not (shown == "paused" and is_half_taken(record)):
-        raise SnapshotNotPossible(
-            "no snapshot of %s can have its memory: its guest does not run, it is %s"
-            % (record.name, shown or "not there"),
-            hint=hints.make_active(record.name, VM_STATES[record.vm_state or ACTIVE].back or "start"),
-        )
+        back = hints.make_active(record.name, VM_STATES[record.vm_state or ACTIVE].back or "start")
+        raise _refusal(record, "its guest does not run, it is %s" % (shown or "not there"), back)
     others = [each.name for each in disks.plan(record.spec) if each.kind in ("ephemeral", "swap")]
     others += ["volume %s" % each["name"] for each in volumes.of(record.spec)]
     if others:
-        raise SnapshotNotPossible(
-            "no snapshot of %s can have its memory: its guest also writes to %s, and a revert would leave that as it is"
-            % (record.name, ", ".join(others))
-        )
+        what = ", ".join(others)
+        raise _refusal(record, "its guest also writes to %s, and a revert would leave that as it is" % what)
+    if not os.path.isdir(paths.instance(instance.host.pool_of(record), record.uuid)):
+        raise _refusal(record, "it was adopted, and its disks lie outside of the pool")
+
+
+def _refusal(record: Any, why: str, hint: Optional[str] = None) -> SnapshotNotPossible:
+    return SnapshotNotPossible("no snapshot of %s can have its memory: %s" % (record.name, why), hint=hint)
 
 
 def is_half_taken(record: Any) -> bool:
