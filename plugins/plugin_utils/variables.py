@@ -213,17 +213,23 @@ OF_ROLE = re.compile("(%s)_(.+)" % "|".join((*move_options.OF_ROLES, "kvm_host")
 MISSPELLED = 0.87  # by a letter or two; kvm_host_data_directory is somebody's own
 # What other tools call what is like none of our names. Without berth_ it may well be somebody's own.
 A_HOST = "berth_target_host, or berth_kvm_host of drain and return"
+ITS_NAME = "its name in the inventory, which is the host name of its guest"
 MEANT = {
+    ITS_NAME: ("fqdn", "hostname"),
     A_HOST: ("dest_host", "destination", "host", "node", "target", "target_node"),
     "berth_availability_zone": ("az", "zone"),
+    "berth_disks": ("disk", "disk_gb", "disk_size"),
     "berth_flavor": ("cores", "cpus", "memory", "memory_mb", "num_cpus", "ram"),
     "berth_image": ("template",),
     "berth_name": ("vm", "vm_name", "vmid"),
+    "berth_networks": ("address", "bridge", "ip", "ip_address", "mac", "mac_address", "nic", "nics", "vlan"),
+    "berth_networks_defined": ("dns", "gateway", "nameservers", "subnet"),
     "berth_pool": ("datastore", "storage"),
     "berth_reboot=hard, of reboot": ("hard",),
     "berth_shutdown_timeout": ("timeout",),
     "berth_shutdown_timeout=0, of stop, or berth_reboot=hard, of reboot": ("force",),
     "berth_snapshot": ("snapname", "snapshot_name"),
+    "berth_user_data": ("cloud_init", "cloudinit"),
 }
 OTHER_NAMES = {name: ours for ours, names in MEANT.items() for name in names}
 LEFT_OVER = "_raw_params"  # where Ansible silently puts words of -e that are not name=value
