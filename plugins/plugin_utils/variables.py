@@ -167,6 +167,7 @@ RUN: Dict[str, Any] = {
     "berth_set_aside_on": NAME,
     "berth_since": None,
     "berth_snapshot": None,
+    "berth_snapshot_memory": Switch(),
     "berth_strict_uniqueness": Switch(),
     "berth_until": None,
     DISCARDS: None,
