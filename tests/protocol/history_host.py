@@ -230,8 +230,9 @@ class Machine(volume_fleet_case.Site):
         return {"changed": changed, "instance": instance.summary()}
 
     def instance_backup(self, uuid, state, **given):
-        params = {"to": None, "full": False, "chain": 1, "keep": None, "keep_days": None, "of": None, "backup": None, "newest": None,
-                  "spare": [], "parts": [], "targets": [], "key": None, "image": None, "discards": None, "deep": False, **given}  # fmt: skip
+        params = {"to": None, "full": False, "chain": 1, "keep": None, "keep_days": None, "of": None, "backup": None,
+                  "newest": None, "spare": [], "parts": [], "targets": [], "key": None, "image": None, "discards": None,
+                  "deep": False, **given}  # fmt: skip
         return backup_acts.outcome_of(Instance(self.host, uuid, timeout=1), {"state": state, **params}, False)
 
     def instance_copy(self, uuid, state, above=None, check=False, new_owner=None):
