@@ -109,6 +109,7 @@ RUN: Dict[str, Any] = {
     "berth_delete_changed_disks": Switch(),
     "berth_disks_of": None,
     "berth_drain_reason": None,
+    "berth_evacuate_from_backup": Switch(),
     "berth_failures": None,
     "berth_fence": None,
     "berth_fix": Switch(),

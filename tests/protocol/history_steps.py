@@ -305,6 +305,7 @@ class Player:
     def play_run(self, playbook, names, lost=(), **options):
         """One that nothing befalls. -> its errors"""
         run = history_volumes.Runs(self.world, self.world.inventory, names, random.Random(1), lost, **options)
+        run.playbook = playbook
         for _call in getattr(run, playbook)():
             self.world.check_running()
         self.note(run)
