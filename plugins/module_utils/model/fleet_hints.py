@@ -26,6 +26,11 @@ def allow_become(host: str, method: str) -> str:
     )
 
 
+def correct_login() -> str:
+    """Ansible cannot render a variable with which it logs in to a host."""
+    return "Correct that variable of the inventory, such as ansible_host or ansible_become_password; the host itself is not at fault"
+
+
 def run_again_after_interruption() -> str:
     """A person or a program ended the run in the middle."""
     return "Hosts may still finish the step that they were given. Run the same command again: it goes on from there"
