@@ -165,7 +165,7 @@ class World:
         return self.machines.get(host) or history_backups.BackupHost
 
     def take_out(self, host):
-        self.inventory.remove(host)
+        self.inventory = [name for name in self.inventory if name != host]
 
     def dead(self):
         return [name for name in self.inventory if self.machines[name].dead]
