@@ -305,6 +305,7 @@ class Player:
     def play_run(self, playbook, names, lost=(), **options):
         """One that nothing befalls. -> its errors"""
         run = history_volumes.Runs(self.world, self.world.inventory, names, random.Random(1), lost, **options)
+        run.playbook = playbook
         for _call in getattr(run, playbook)():
             self.world.check_running()
         self.note(run)
@@ -460,6 +461,9 @@ def settle(player, rounds=8):
         machine.up = machine.on
     if world.engine and is_closed:
         player.play_run("audit", world.names)
+    for name, machine in world.machines.items():
+        if name in world.inventory and not machine.host.settings.prepared:  # it was removed, and comes back
+            player.play_run("prepare_hosts", world.names, host=name)
     dice = random.Random(7)
     left = list(world.entries.first)  # what is followed may give them other names
     for _round in range(rounds):
@@ -478,6 +482,8 @@ def settle(player, rounds=8):
     else:
         raise Violation("H5 create is still refused: %s" % "\n  ".join(dict.fromkeys(player.trail[-12:])))
     unshelve(player, list(names))
+    if world.engine and not player.play_run("use_registry", list(names)):
+        history_engine.check_hosts(world)
     check_end(player, list(names))
 
 

@@ -165,7 +165,7 @@ class World:
         return self.machines.get(host) or history_backups.BackupHost
 
     def take_out(self, host):
-        self.inventory.remove(host)
+        self.inventory = [name for name in self.inventory if name != host]
 
     def has_room(self):
         """Whether a host has room for the largest instance."""

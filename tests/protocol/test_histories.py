@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import sys
 from pathlib import Path
@@ -148,6 +149,20 @@ BACKUP, RESTORED = Step("engine_backup"), Step("engine_restored")
 def test_what_a_lost_host_had_counts_no_more_after_an_older_registry_was_restored(monkeypatch, steps, host):
     monkeypatch.setattr(histories, "ON_ENGINE", True)
     assert histories.play(HOSTS, NAMES, [run("create"), *steps(host)]) is None
+
+
+@pytest.mark.parametrize(
+    "silent, off", [*itertools.permutations(range(HOSTS), 2), *((host, None) for host in range(HOSTS))]
+)
+def test_an_instance_that_has_moved_to_a_silent_host_is_not_made_again_where_no_registry_heard_of_the_move(
+    monkeypatch, silent, off
+):
+    """The run was killed when both hosts had done their part. ``off``: given up as lost, as if it were the source."""
+    monkeypatch.setattr(histories, "ON_ENGINE", True)
+    gone = [Step("silent", host=silent, number=2), *([] if off is None else [Step("switch_off", host=off)])]
+    for calls in (18, 22):
+        moved = [run("create"), run("live_migrate", killed=(calls, 0))]
+        assert histories.play(HOSTS, NAMES, [*moved, *gone, run("create", lost="off", confirmed=True)]) is None
 
 
 def test_two_guests_are_found_where_hosts_exchange_what_they_know_without_their_lock(monkeypatch):

@@ -18,7 +18,7 @@ import os
 from typing import Any, List, Sequence, Set
 from xml.etree import ElementTree
 
-from ...model import adopted, hints, snapshot_hints, snapshots
+from ...model import adopted, hints, host_hints, snapshot_hints, snapshots
 from ...model.errors import BerthError
 from ...model.safe_text import clean
 from ...model.vm_states import ACTIVE, CHANGES, said
@@ -27,6 +27,7 @@ from ..disk import disk as disks
 from ..disk import disk_chain, inside, layers, virtual_size
 from ..errors import MemoryNotRestored, SnapshotFailed, SnapshotIncomplete, SnapshotNotPossible
 from ..move import block_jobs
+from ..move.following import FULL
 from ..move.merge import merge, unstartable
 from ..record import journal, ledger
 from . import agent, domain, qemu_nodes, snapshot_memory, startable
@@ -332,6 +333,8 @@ def forgotten(record, name):
 
 def _give_up(instance, name, error):
     """Undo a snapshot that failed. What cannot be undone stays in the record, for the next run."""
+    if FULL in error.message and not error.hint:
+        error.hint = host_hints.make_room_in_pool(instance.host.pool_of(instance.store.read(instance.uuid)))
     record = journal.faulted(instance.store.read(instance.uuid), error)
     with contextlib.suppress(BerthError):
         if not any(os.path.lexists(paths.merging_file(path)) for path in _files(instance, record)):

@@ -82,6 +82,7 @@ def test_a_deleted_snapshot_is_on_no_disk_and_gives_its_room_back(web):
     assert web.tags() == [[], []] and "snapshots" not in web.record.spec and web.gb()[0] == before[0]
 
 
+@pytest.mark.follows("make_room_for_more")
 def test_snapshots_that_the_pool_may_not_come_to_hold_are_refused_before_anything_is_done(web, qmp):
     web.take()
     web.take("two")
@@ -90,7 +91,23 @@ def test_snapshots_that_the_pool_may_not_come_to_hold_are_refused_before_anythin
         with pytest.raises(BerthError) as caught:
             act("three")
         assert caught.value.code == "ClaimFailed"
+        assert "Delete snapshots there that nobody needs (berth.kvm.snapshots lists them)" in caught.value.hint
     assert web.record == before and qmp["orders"] == orders
+    web.delete("two")
+    assert web.take("three") is True
+
+
+def test_a_snapshot_for_which_the_file_system_is_full_says_how_to_make_room(web, monkeypatch):
+    web.stop()
+    full = "qemu-img failed with 1: Could not create snapshot: No space left on device"
+
+    def make(_path, _tag):
+        raise SnapshotFailed(full)
+
+    monkeypatch.setattr(snapshots.inside, "make", make)
+    with pytest.raises(SnapshotFailed, match="No space left on device. Remove files that nobody needs from the file system of"):
+        web.take()
+    assert "snapshots" not in web.record.spec
 
 
 @pytest.mark.follows("delete_one")
