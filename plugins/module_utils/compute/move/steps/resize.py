@@ -88,6 +88,7 @@ def _new_migration(host, op, kind, record, planned, source, destination, confirm
     migration = names.new_migration(op, kind, here, destination, record, spec, host.now(), confirm_window)
     if not names.same_host(migration):
         adopted_move.check(record.name, spec)
+        guards.check_no_memory(record)
     elif was_on(record.replace(migration=migration)):
         host.effects.check_networks(record, host_hints.bring_network_back(host.identity["name"], record.name))
     return migration
