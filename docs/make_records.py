@@ -112,6 +112,7 @@ REQUEST = {
     "shelved": "the backup that its disks are in, while it is shelved: id, directory, backup host",
     "adopted": "of an adopted instance: its definition, disks and drives as they were found",
     "clone_of": "the uuid of the instance whose disks it was made from",
+    "evacuated_from": "the uuid of the host that had it, and was lost, until it was restored from a backup",
     "group": "the server group with its policy and members",
     "availability_zone": "the zone that was asked for",
     "host_zone": "the zone of the host; a move updates it",

@@ -13,13 +13,15 @@ from ansible.module_utils.common.validation import check_type_int
 from ..module_utils.conductor import kept_entries
 from ..module_utils.conductor.plan import FAILED, Instance
 from ..module_utils.conductor.procedures.create import Run, create
-from ..module_utils.model import clones
+from ..module_utils.conductor.procedures.evacuate import evacuate
+from ..module_utils.conductor.registry.shelves import RoomOnEngine
+from ..module_utils.model import clones, vm_states
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.cloud_init import network_config
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.messages import Document
 from ..module_utils.placement.request import build_request
-from ..plugin_utils import end_of_create
+from ..plugin_utils import backup_runs, end_of_create
 from ..plugin_utils.answers_of_hosts import FOUND
 from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
 from ..plugin_utils.driving import carry_out
@@ -67,11 +69,16 @@ class ActionModule(PlaceInstances):
             task_vars = {**task_vars, FOUND: read(self, {**READ, **about}, task_vars)}
             placed = super().act({**PLACE, **about}, task_vars)
             plan = placed["ansible_facts"]["berth_plan"]
-            if "outcomes" in placed:
-                return _done(plan, {}, {part: placed[part] for part in ENDED})
+            if "outcomes" in placed or not plan["instances"]:
+                return _done(plan, {}, {part: placed[part] for part in ENDED if part in placed})
         plan = plain(plan)
         run, access = self._run(task_vars, plan)
-        built, said = carry_out(self, task_vars, create(plan, run), engine=access)
+        creation = create(plan, run)
+        if any(instance.get("from_backup") for instance in plan["instances"].values()):
+            off = [name for name, each in plan["instances"].items() if each.get("berth_state") == vm_states.STOPPED]
+            takes = RoomOnEngine() if access else None
+            creation = evacuate(plan, creation, backup_runs.run_of(self, task_vars), off, takes)
+        built, said = carry_out(self, task_vars, creation, engine=access)
         return _done(plan, built, {**end_of_create.end(self, task_vars, plan), "said": said})
 
     def _run(self, task_vars, plan):
@@ -142,7 +149,9 @@ def _built(task_vars: Dict[str, Any], name: str, instance: Instance) -> Document
     _spec, seed = build_request({**values, "inventory_hostname": name}, catalog)
     if not values.get("berth_network_config"):
         seed["network_config"] = network_config(spec["networks"])  # with the addresses from pools
-    wanted = {"state": "present", "seed": seed, **_power(power_state(values))}
+    wanted = {"state": "present", "seed": seed}
+    if not instance.get("from_backup"):  # its disks come after the build
+        wanted.update(_power(power_state(values)))
     mends = is_true(values, "berth_mend")
     if instance.get("token") or not who_locked(values):  # nobody changes an existing instance that the inventory locks
         wanted.update({"spec": spec, **({"mend": True} if mends else {})})

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import datetime
 
-from ..module_utils.conductor.procedures.backup_host import Run, operate_anywhere
-from ..module_utils.model.backups import TIME
+from ..module_utils.conductor.procedures.backup_host import Run
+from ..module_utils.conductor.procedures.evacuate import newest_backups
 from ..module_utils.model.identity import IDENTITY, project_of
-from ..module_utils.model.line import age
 from .driving import carry_out
 from .inventory_variables import variables
 from .moving_instances import new_key
@@ -29,33 +28,16 @@ def run_of(action, task_vars):
 
 
 def of_lost(action, task_vars, names, uuids, answering):
-    """uuid -> what people are told of the newest whole backup of each. ``uuids``: of the instances; ``answering``: a KVM host."""
+    """uuid -> Backups of each. ``uuids``: of the instances; ``answering``: a KVM host."""
     values = {name: variables(task_vars, name, [*IDENTITY, TO, HOST]) for name in names}
-    listed = {name: each for name, each in values.items() if each.get(TO)}
     tasks = {
         name: {"uuid": uuids[name], "hosts": [answering], "project_id": project_of(each)}
-        for name, each in listed.items()
+        for name, each in values.items()
     }
     given = {
-        name: {"to": each[TO], **({"host": each[HOST]} if each.get(HOST) else {})} for name, each in listed.items()
+        name: {"to": each[TO], **({"host": each[HOST]} if each.get(HOST) else {})}
+        for name, each in values.items()
+        if each.get(TO)
     }
-    done = carry_out(action, task_vars, operate_anywhere("backups", tasks, given, run_of(action, task_vars)))[0]
-    told = dict.fromkeys(uuids.values(), "The inventory names no directory of its backups (%s)" % TO)
-    for name, each in done.items():
-        told[uuids[name]] = _told(each, given[name], answering)
-    return told
-
-
-def _told(done, given, answering):
-    place = "%s:%s" % (given.get("host") or answering, given["to"])
-    if done.errors:
-        return "Its backups in %s could not be listed: %s" % (place, done.errors[0].get("message"))
-    whole = [each["id"] for each in done.instance.get("backups") or () if "kind" in each and not each["faults"]]
-    if not whole:
-        return "%s has no whole backup of it" % place
-    return "Its newest whole backup is %s in %s, %s old" % (max(whole), place, _age(max(whole)))
-
-
-def _age(made):
-    began = datetime.datetime.strptime(made, TIME).replace(tzinfo=datetime.timezone.utc)
-    return age(int((datetime.datetime.now(datetime.timezone.utc) - began).total_seconds()))
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return carry_out(action, task_vars, newest_backups(tasks, given, run_of(action, task_vars), now))[0]

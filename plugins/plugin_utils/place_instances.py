@@ -10,7 +10,7 @@ import dataclasses
 import functools
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
-from ..module_utils.conductor import approval, cloning, kept_entries, lost_data, placing, unlisted
+from ..module_utils.conductor import approval, cloning, kept_entries, lost_data, placing, take_over, unlisted
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.locate import holders
 from ..module_utils.conductor.plan import CLAIMING, FAILED, MAX_ROUNDS
@@ -61,6 +61,7 @@ RUN = (
     "berth_approved",
     "berth_count",
     "berth_disks_of",
+    "berth_evacuate_from_backup",
     "berth_lost_hosts",
     "berth_mend",
     "berth_min_count",
@@ -147,13 +148,18 @@ def _places(run, name, values):
 
 
 def _was_on(run, name):
-    """Whether a lost host was the last to own it, or an earlier run of this has claimed room for it."""
+    """Whether a lost host was the last to own it, or an earlier run of this has begun with it."""
     with contextlib.suppress(BerthError):
         uuid = uuid_of(name, variables(run.task_vars, name, IDENTITY))
         known = run.fleet.notes_on(uuid).known
-        claimed = any(place["role"] == CLAIM for place in run.fleet.places.get(uuid, ()))
-        return claimed or known is not None and known.host in run.lost
+        places = run.fleet.places.get(uuid, ())
+        begun = any(place["role"] == CLAIM or take_over.is_being_restored(place) for place in places)
+        return begun or known is not None and known.host in run.lost
     return True  # what is wrong with its name is told
+
+
+def _is_owned(fleet, uuid):
+    return any(place["role"] != CLAIM for place in fleet.places.get(uuid, ()))
 
 
 def _beside_disks(run):
@@ -273,7 +279,8 @@ class PlaceInstances(ControllerAction):
             explained=bool(keeping.most_bytes or verbosity() or not args["plan"]),
         )
         lacking = {name: lacks[name] for name, each in instances.items() if each["state"] == CLAIMING}
-        lines = (*decision.forced(instances), *decision.unread(instances), *lost_data.warnings(instances))
+        unknown = catalog.unknown_hosts(known_hosts(task_vars, hosts))
+        lines = (*unknown, *decision.forced(instances), *decision.unread(instances), *lost_data.warnings(instances))
         for line in (*lines, *ways_in.warnings(lacking)):
             warn(line)
         if approved is not None:
@@ -281,13 +288,13 @@ class PlaceInstances(ControllerAction):
         return self._result_of(run, wanted, placed, decision, keeping)
 
     def _backups(self, run, wanted):
-        """uuid -> what is told of the backups of each instance to take over whose disks no host sees."""
+        """uuid -> the backups of each instance to take over whose disks no host sees."""
         answers = replies(run.task_vars, FOUND)
         asked = all("attached" in answers.get(host, ()) for host in run.fleet.documents)
         uuids = {
             name: request.spec["uuid"]
             for name, request in wanted.requests.items()
-            if asked and request.spec["uuid"] not in {**wanted.seen, **run.fleet.places}
+            if asked and request.spec["uuid"] not in wanted.seen and not _is_owned(run.fleet, request.spec["uuid"])
         }
         if not uuids or not run.fleet.documents:
             return {}
@@ -331,6 +338,7 @@ class PlaceInstances(ControllerAction):
             rebuilt=listed(given, "berth_rebuild_lost"),
             takes_over=run.takes_over,
             disks_of=given.get("berth_disks_of"),
+            from_backup=is_true(given, "berth_evacuate_from_backup"),
             seen=_beside_disks(run),
             quotas=run.catalogs.shared.quotas,
             least=run.least(),

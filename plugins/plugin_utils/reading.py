@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from typing import Dict, List
 
 from ansible.utils.vars import load_extra_vars
 
@@ -134,5 +135,8 @@ def _uuids(args, task_vars, new_name):
 def check_answers(found):
     """Raise NoHostAnswered if nothing is known about any host."""
     if not any("berth_host" in (reply.get("ansible_facts") or {}) for reply in found.values()):
-        reasons = "; ".join("%s: %s" % (host, reason_of(reply)) for host, reply in found.items())
-        raise NoHostAnswered("no host answered: %s" % reasons)
+        reasons: Dict[str, List[str]] = {}
+        for host, reply in found.items():
+            reasons.setdefault(reason_of(reply), []).append(host)
+        told = "; ".join("%s: %s" % (shortened(hosts), reason) for reason, hosts in reasons.items())
+        raise NoHostAnswered("no host answered: %s" % told)

@@ -10,6 +10,7 @@ A file that has changes alone says on which content of the disk they stand, as a
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import functools
 import os
 import re
@@ -35,7 +36,13 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import room
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk.layers import BACKING_FORMAT, read_header
 from ansible_collections.berth.kvm.plugins.module_utils.compute.paths import BITMAP, bitmap_of
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import cloning
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import backup, backup_host, operate, shelve
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import (
+    backup,
+    backup_host,
+    evacuate,
+    operate,
+    shelve,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import shelves as rooms
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
 from ansible_collections.berth.kvm.plugins.module_utils.model import shelves
@@ -44,6 +51,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import
 
 HOST = "backups1"
 CLUSTER = 1 << 16
+UTC = datetime.timezone.utc
 SINCE = re.compile(rb"since (\d{8})\n")
 MARK = 2048  # where in a file of a backup its content is
 LONGEST_CHAIN = 3
@@ -280,10 +288,10 @@ class Backups:
         return {"to": self.world.storage.kept, "host": HOST, **given}
 
     def _anywhere(self, operation, order, given):
-        tasks = yield from self._found(operation)
-        tasks = {name: {"project_id": "default", **task} for name, task in tasks.items()}
-        run = backup_host.Run({HOST: HOST}, 2, self.token)
-        yield from self._carry_out(order(tasks, {name: given(name) for name in tasks}, run))
+        found = yield from self._located(operation)
+        tasks = {name: {"project_id": "default", **task} for name, task in found.tasks.items()}
+        given = {name: given(name) for name in tasks}
+        yield from self._carry_out(order(tasks, given, self._backup_run(), *found.moving))
 
     def backup(self):
         wish = {"full": self.dice.random() < 0.2, "chain": LONGEST_CHAIN, "keep": self.dice.choice((1, 2))}
@@ -315,11 +323,22 @@ class Backups:
         yield from self._anywhere("shelve", order, lambda _name: where)
 
     def unshelve(self):
-        def order(tasks, _given, run):
-            takes = rooms.RoomOnEngine(self.removes.known) if tasks and self.world.engine else None
-            return self._over(takes, tasks, functools.partial(shelve.unshelve, run=run))
+        def order(tasks, _given, run, *moving):
+            if self.world.engine:
+                takes = rooms.RoomOnEngine(self.removes.known) if tasks else None
+                return self._over(takes, tasks, functools.partial(shelve.unshelve, run=run))
+            for name in moving:
+                del self.errors[name]
+                tasks[name] = {"project_id": "default", "hosts": []}
+            return shelve.unshelve(tasks, run, shelve.Elsewhere(moving, self._moves_to_unshelve))
 
         yield from self._anywhere("unshelve", order, lambda _name: {})
+
+    def _moves_to_unshelve(self, names):
+        moves = yield from self._plan("cold_migrate", names)
+        errors = {name: self.errors.pop(name) for name in names if name in self.errors}
+        acts = {name: move for name, move in moves.items() if move["sequence"]}
+        return {name: self._procedure("cold_migrate", name, move, []) for name, move in acts.items()}, errors
 
     def _over(self, takes, tasks, carry_out):
         """As the action does it; none is found while the engine is away."""
@@ -328,6 +347,38 @@ class Backups:
     def image_from_instance(self):
         for name in self.names:
             yield from self.operate("image_from_instance", image="golden-%s" % name, to=self.world.storage.images)
+
+    def evacuate(self):
+        """What a lost host alone had: no host sees the disks of another one."""
+        yield from self.create()
+
+    def wanted_from_backups(self, seen):
+        """As the action reads them."""
+        if not seen.documents:
+            return {"takes_over": True}
+        where, lister = self._where(), min(seen.documents)
+        owned = {uuid for uuid, places in seen.places.items() if any(place["role"] != "CLAIM" for place in places)}
+        uuids = {name: self.world.uuid(name) for name in self.names}
+        tasks = {
+            name: {"uuid": uuid, "hosts": [lister], "project_id": "default"}
+            for name, uuid in uuids.items()
+            if uuid not in owned
+        }
+        found = evacuate.newest_backups(
+            tasks, dict.fromkeys(tasks, where), self._backup_run(), datetime.datetime.now(UTC)
+        )
+        return {"takes_over": True, "from_backup": True, "backups": (yield from self._play(found))}
+
+    def and_restored(self, plan, creation):
+        for name, instance in plan["instances"].items():
+            if instance.get("from_backup"):
+                self.world.agrees_to_restore(name)
+        stay_off = self.names if self.options.get("berth_state") == "stopped" else ()
+        takes = rooms.RoomOnEngine() if self.world.engine else None
+        return evacuate.evacuate(plan, creation, self._backup_run(), stay_off, takes)
+
+    def _backup_run(self):
+        return backup_host.Run({HOST: HOST}, 2, self.token)
 
     def clone(self):
         """Mostly in the place of one that is deleted first."""

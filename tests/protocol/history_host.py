@@ -238,7 +238,8 @@ class Machine(volume_fleet_case.Site):
     def instance(self, uuid, state, **given):
         params = {"name": None, "project_id": None, "flavor": None,
                   "token": None, "seed": None, "shutdown_timeout": 1, "after": None, "reboot": "soft", "state": state,
-                  "changed_disks": False, "moved_by": None, "snapshot": None, "only_claim": False, "shelve_to": None, **given}  # fmt: skip
+                  "changed_disks": False, "moved_by": None, "snapshot": None, "snapshot_memory": False, "only_claim": False,
+                  "shelve_to": None, **given}  # fmt: skip
         instance = Instance(self.host, uuid, timeout=1)
         changed = acts.act(instance, params, False)
         return {"changed": changed, "instance": instance.summary()}

@@ -84,6 +84,7 @@ class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names)
         self.errors, self.changed, self.unconfirmed = {}, False, []
         self.cloned = {}  # name -> its request as a clone
         self.registry = registry_access.Access(world.engine) if world.engine else None
+        self.playbook = None
         self.mark = None  # of the registry over which it works, as a host wants it, if that does not say it
 
     def token(self):
@@ -170,6 +171,7 @@ class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names)
         return procedure_case.play(procedure, self._ask_step, look, self.registry)
 
     def _create(self, seen, registry, known=None, of_hosts=None):
+        evacuates = (yield from self.wanted_from_backups(seen)) if self.playbook == "evacuate" else {}
         wanted = plan_create.Wanted(
             run=self.run_id,
             requests={name: plan_create.Request(self.request(name)) for name in self.names},
@@ -178,6 +180,7 @@ class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names)
             rebuilt=self.rebuilt,
             used=known.used_beside(self.lost) if known else None,
             ended=known.ended() if known else {},
+            **evacuates,
         )
         placed = plan_create.to_place(wanted, seen)
         instances = placed.instances
@@ -187,7 +190,8 @@ class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names)
         if known:
             plan["registry"] = engine.seen_by(known, plan["hosts"], of_hosts, self.lost)
         run = create.Run(new_token=self.token, build_of=self._build_of, registry=registry)
-        yield from self._play(create.create(plan, run))
+        creation = create.create(plan, run)
+        yield from self._play(self.and_restored(plan, creation) if evacuates else creation)
         for name, instance in instances.items():
             if instance["state"] == rounds.FAILED:
                 self.errors[name] = instance["error"] or {"code": "?", "message": "?", "hint": None}
@@ -212,6 +216,7 @@ class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names)
 
     def _build_of(self, name, instance):
         power = {"active": "running", "stopped": "shutdown"}.get(self.options.get("berth_state"))
+        power = None if instance.get("from_backup") else power
         of_it = {"spec": instance["spec"], "seed": self.world.request(name)[1], "power_state": power}
         return {"uuid": instance["uuid"], "token": instance.get("token"), **of_it}
 

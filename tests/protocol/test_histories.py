@@ -218,6 +218,27 @@ def test_a_disk_goes_back_to_its_snapshot_wherever_it_is_and_whoever_is_killed()
     assert histories.play(HOSTS, NAMES, [run("create"), *SNAPSHOTS]) is None
 
 
+# The same with the memory of the guest, which is in the way of a move to another host.
+WITH_MEMORY = [
+    step
+    for number in range(20)
+    for step in (
+        run("snapshot_with_memory", killed=(CALLS, number)),
+        run("snapshot_with_memory"),
+        run("cold_migrate"),
+        run("revert_snapshot", killed=(CALLS, number)),
+        run("revert_snapshot"),
+        run("start"),
+        run("delete_snapshot", killed=(CALLS, number)),
+        run("delete_snapshot"),
+    )
+]
+
+
+def test_memory_comes_back_beside_the_disks_of_its_moment_whoever_is_killed():
+    assert histories.play(HOSTS, NAMES, [run("create"), *WITH_MEMORY]) is None
+
+
 MOUNTED, KEPT = 8, 5  # dice by which an increment goes there, and two backups are kept
 # Each playbook of a backup is killed at another change on a host, and run again, in a directory and on a backup host.
 BACKUPS = [
@@ -280,6 +301,25 @@ SHELVED = [
 
 def test_what_a_shelved_guest_wrote_is_in_its_backup_or_on_its_host_whoever_is_killed():
     assert histories.play(HOSTS, NAMES, [run("create"), *SHELVED]) is None
+
+
+FULL = tuple(
+    "web%d" % number for number in range(2, 6)
+)  # they have the room of its host while the first one is shelved
+
+
+@pytest.mark.parametrize("number", range(14))
+def test_what_is_unshelved_on_another_host_has_its_disks_there_whoever_is_killed(number):
+    """The same dice choose the same host for all of them, as long as that has room."""
+    steps = [
+        run("create", ("web1",)),
+        run("shelve", ("web1",), dice=(MOUNTED, KEPT)[number % 2]),
+        *(run("create", (name,)) for name in FULL),
+        run("unshelve", ("web1",), killed=(CALLS + 2 * number, number % 4)),
+        run("unshelve", ("web1",)),
+        run("unshelve", ("web1",)),
+    ]
+    assert histories.play(HOSTS, ["web1", *FULL], steps) is None
 
 
 # Each is killed at another change on a host; what was refused says what to do, and the instance is known by its new name alone.

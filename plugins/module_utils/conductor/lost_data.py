@@ -25,7 +25,7 @@ def settle(instances: Mapping[str, Instance], fleet: Fleet, lost: Collection[str
     volumes.settle(instances, fleet, lost)
     silent = _silent(fleet, lost)
     for name, instance in instances.items():
-        if not lost or instance.get("existing") or instance.get("take_over"):
+        if not lost or instance.get("existing") or instance.get("take_over") or instance.get("from_backup"):
             continue
         if instance.get("state") not in (None, CLAIMING):
             continue

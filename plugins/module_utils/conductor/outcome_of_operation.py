@@ -21,8 +21,11 @@ STOPPED_SAVED = "its memory was saved to a file with virsh save, and the next st
 
 # Of a guest that ran: its host has only let its packets go as its record says.
 REPAIRED = Words("repaired", "would be repaired", "")
-# Of a copy on a host that was off while another one took over its disks.
-FORGOTTEN = Words("outdated copy removed", "outdated copy would be removed", "")
+# Of a copy on a host that was off while another one took over its disks, or made it again.
+OUTDATED = {
+    "forgotten": Words("outdated copy removed", "outdated copy would be removed", ""),
+    "set_aside": Words("outdated copy set aside", "outdated copy would be set aside", ""),
+}
 
 
 def _why(operation: str, name: str, done: Done) -> str:
@@ -48,8 +51,8 @@ def outcome(operation: str, name: str, located: Dict[str, Any], done: Done, chec
     if line.error:
         line.state, line.why = FAILED, first_word(line.error)
     elif done.changed:
-        outdated = done.instance.get("state") == "forgotten"
-        names = REPAIRED if mended else FORGOTTEN if outdated else names
+        outdated = OUTDATED.get(str(done.instance.get("state"))) if operation == "recover" else None
+        names = REPAIRED if mended else outdated or names
         line.state = names.would if check_mode else names.done
     else:
         line.why = located.get("skipped", {}).get(name) or (

@@ -83,6 +83,7 @@ class Instance(TypedDict, total=False):
     given_up: bool  # placement has no further host for it
     gives_up: str  # that it is made empty, and what a lost host may have of it
     take_over: str  # the uuid of the lost host that owns its disks
+    from_backup: bool  # an evacuation has its disks restored from its newest backup
     existing: bool
     changed: bool
     locked: str  # who locked it

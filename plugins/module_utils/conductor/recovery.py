@@ -3,13 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which instances a recovery asks their hosts about. Each host decides by its record whether it starts the guest.
 
-A host that is back may have what others have taken over from it. It removes that if the disks prove it: see outdated().
+A host that is back may have what others have taken over from it. It removes that if the disks prove it, and sets aside what was made
+again from a backup for it: see outdated().
 """
 
 from __future__ import annotations
 
 from typing import Any, Dict, List, Sequence
 
+from ..model import request_digest, shelves
 from ..model.lifecycle import ACTIVE, ALIVE, OWN, PAUSED, SETTING_ASIDE
 from ..model.vm_states import VM_STATES
 from .closing_table import left_off
@@ -29,7 +31,8 @@ def to_recover(fleet: Fleet, name: str, uuid: str, lost_hosts: List[str]) -> Dic
         stays = copies.pop()
         told = {"owner": fleet.documents[stays["host"]]["uuid"], "generation": stays["generation"]}
         left = [each["host"] for each in copies]
-        return {"hosts": left, "skipped": None, "stays": stays["host"], "outdated": left, **told}
+        aside = [each["host"] for each in copies if _was_evacuated(fleet, each, stays)]
+        return {"hosts": left, "skipped": None, "stays": stays["host"], "outdated": left, "aside": aside, **told}
     try:
         hosts = locate_to_run(fleet, name, uuid, lost_hosts)
     except InstanceMoving as error:
@@ -41,6 +44,13 @@ def to_recover(fleet: Fleet, name: str, uuid: str, lost_hosts: List[str]) -> Dic
     if state in PAUSED and meant and meant.recovered:
         return {"hosts": [], "skipped": left_off(name, state, meant.back)}
     return {"hosts": hosts[-1:] if meant and meant.recovered and state not in ALIVE else [], "skipped": None}
+
+
+def _was_evacuated(fleet: Fleet, copy: Place, stays: Place) -> bool:
+    """Whether the one that stays was made again from a backup since the host of the copy was lost, whose guest is off."""
+    lost = (stays["request_digests"] or {}).get(shelves.EVACUATED)
+    host_uuid = fleet.documents[copy["host"]]["uuid"]
+    return lost == request_digest.of(host_uuid) and copy["power_state"] not in ALIVE
 
 
 def outdated(places: Sequence[Place]) -> List[Place]:

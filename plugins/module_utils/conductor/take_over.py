@@ -10,20 +10,31 @@ only the lost host knew, the volumes and the addresses out of pools, lies beside
 
 from __future__ import annotations
 
-from typing import Collection, Dict, List, Mapping, Optional, Tuple
+from typing import Collection, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..model import copy_hints, nics, volumes
+from ..model import copy_hints, nics, shelves, vm_states, volumes
 from ..model.errors import BerthError, InvalidInput
 from ..model.identity import is_uuid
+from ..model.lifecycle import POWERING_ON
 from ..model.messages import Document
 from . import addressing, silence
 from .errors import DisksDiffer, DisksNotShared, DisksOwnerUnknown, HostNotLost
-from .fleet import Fleet
+from .fleet import Fleet, Place
 from .locate import check_none_silent
 from .plan import CLAIMING, Instance, fail
 
 LOST, DISKS_OF = "berth_lost_hosts", "berth_disks_of"
 VOLUME = ("name", "size_gb", "delete_on_termination", "slot", "boot_index")
+
+
+class Backups(NamedTuple):
+    """What is told of the backups of an instance, and the newest whole one {backup, to, host}, with its age in words."""
+
+    told: str
+    newest: Optional[Document] = None
+    age: str = ""
+
+
 Seen = Mapping[str, List[Tuple[str, Document]]]  # uuid -> (host, what it sees beside the disks {owner, volumes, nics})
 
 
@@ -52,16 +63,18 @@ def mark(
     lost: Collection[str],
     disks_of: Optional[str],
     seen: Seen,
-    backups: Mapping[str, str],
+    backups: Mapping[str, Backups],
+    from_backup: bool = False,
 ) -> None:
     """Set the owner of the disks for each instance that no host has any more, also if a killed run had claimed room for
-    it, and give its request the volumes and addresses that it had. Fail what cannot be taken over. ``backups``: uuid -> what is told of
-    the backups of each whose disks no host sees."""
+    it, and give its request the volumes and addresses that it had. Fail what cannot be taken over. ``backups``: by uuid, of each whose
+    disks no host sees; ``from_backup``: it is restored from the newest."""
     check_disks_of(disks_of, fleet)
     check_lost(lost, fleet, disks_of)
     answers = fleet.answers(lost)
     for instance in instances.values():
         if instance.get("state") not in (None, CLAIMING):
+            instance["from_backup"] = is_being_restored(fleet.place_on(instance["uuid"], instance.get("host")))
             continue
         try:
             if disks_of is not None:  # that uuid may belong to a host that is only silent for now
@@ -75,17 +88,36 @@ def mark(
             message = "no host remembers that %s was on %s" % (instance["name"], " or ".join(sorted(lost)))
             fail(instance, DisksOwnerUnknown(message, hint=copy_hints.name_owner_of_disks(instance["uuid"])))
             continue
-        if instance["uuid"] in backups and instance.get("state") is None:
+        found = backups.get(instance["uuid"])
+        if found and found.newest and from_backup:
+            _from(found.newest, found.age, instance, source)
+            continue
+        if found and instance.get("state") is None:
             text = "the disks of %s were on %s, and no host that answers sees them. %s"
             hosts = " or ".join(sorted(lost))
-            hint = copy_hints.mount_or_give_up(instance["name"], ",".join(sorted(lost)))
-            fail(instance, DisksNotShared(text % (instance["name"], hosts, backups[instance["uuid"]]), hint=hint))
+            hint = copy_hints.mount_or_give_up(instance["name"], ",".join(sorted(lost)), bool(found.newest))
+            fail(instance, DisksNotShared(text % (instance["name"], hosts, found.told), hint=hint))
             continue
         try:
             _as_it_was(instance, _kept(instance, source, seen.get(instance["uuid"], ())))
             instance["take_over"] = source
         except BerthError as error:
             fail(instance, error)
+
+
+def is_being_restored(place: Optional[Place]) -> bool:
+    """Whether an evacuation has made the instance there again, and has not ended."""
+    if place is None or shelves.EVACUATED not in (place["request_digests"] or {}):
+        return False
+    return place["vm_state"] in (vm_states.BUILDING, vm_states.SHELVED) or place["task_state"] == POWERING_ON
+
+
+def _from(newest: Document, age: str, instance: Instance, lost: str) -> None:
+    """Have the instance, which the host with the uuid ``lost`` had, made again as one that is shelved in that backup."""
+    instance["spec"] = shelves.made_again(instance["spec"], newest, lost)
+    instance["from_backup"] = True
+    told = (newest["backup"], shelves.place(newest), age)
+    instance["gives_up"] = "made again from its backup %s in %s, %s old" % told
 
 
 def _kept(instance: Instance, source: str, seen: Collection[Tuple[str, Document]]) -> Optional[Document]:

@@ -152,10 +152,14 @@ def find_its_address(uuid: str) -> str:
     )
 
 
-def mount_or_give_up(name: str, lost: str) -> str:
+def mount_or_give_up(name: str, lost: str, has_backup: bool = False) -> str:
     """No host sees the disks: the shared storage is mounted nowhere, or the lost host alone had them."""
-    return (
+    mount = (
         "If they are on shared storage, mount it on a host that is up and run again. If only the lost host had them, "
+    )
+    if has_backup:
+        return mount + "run again with -e berth_evacuate_from_backup=true, which restores that backup on another host"
+    return mount + (
         "they are lost with it: berth.kvm.create --limit %(name)s -e berth_lost_hosts=%(lost)s -e berth_rebuild_lost=%(name)s "
         "-e berth_state=stopped makes it again, empty and off. If it has a backup, berth.kvm.restore --limit %(name)s "
         "-e berth_restore_discards=%(name)s gives it the newest. Then berth.kvm.start --limit %(name)s starts it"

@@ -48,6 +48,7 @@ SPEC: Dict[Path, str] = {
     ("shelved", "backup"): TEXT,
     ("shelved", "to"): TEXT,
     ("shelved", "host"): MAYBE_TEXT,
+    ("evacuated_from",): TEXT,
     ("clone_of",): TEXT,
     ("instance",): MAYBE_OBJECT,
     ("grows_from_gb",): COUNT,

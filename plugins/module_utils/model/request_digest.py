@@ -13,7 +13,7 @@ import hashlib
 import json
 from typing import Any, Dict, Iterable, Mapping, Optional
 
-from . import admitted_members, clones
+from . import admitted_members, clones, shelves
 
 LENGTH = 12
 # What a NIC is connected to. Addresses are compared in plain text; the model may come from the flavor.
@@ -31,6 +31,7 @@ def digests(spec: Mapping[str, Any]) -> Dict[str, str]:
         "ssh_keys": spec.get("ssh_keys_digest"),
         "group_policy": _policy(spec.get("group")),
         clones.KEY: clones.of(spec),
+        shelves.EVACUATED: spec.get(shelves.EVACUATED),
     }
     told = {"security_groups": "networks", "ssh_keys": "ssh_keys_digest", "group_policy": "group"}
     return {part: of(value) if value else NOTHING for part, value in parts.items() if told.get(part, part) in spec}

@@ -136,9 +136,10 @@ _OF_SNAPSHOT = object_of(
         "taken": or_null(choice("off", "frozen", "running")),
         "size_gb": whole(0, 1 << 24),
         "disks": list_of(word(r"[a-z0-9-]+", 64), data_disks.MOST + 1),
+        "memory": flag,
         "reverting": flag,
     },
-    optional=("reverting",),
+    optional=("memory", "reverting"),
 )
 
 
@@ -222,6 +223,7 @@ _KNOWN: Dict[str, Check] = {
     "hardware": or_null(_HARDWARE),
     rescues.KEY: or_null(object_of({"image": image, "size_gb": whole(0, 1 << 24), "hardware": or_null(_HARDWARE)})),
     shelves.KEY: or_null(object_of({"backup": _LINE, "to": _LINE, "host": or_null(_LINE)})),
+    shelves.EVACUATED: or_null(uuid),
     adopted.KEY: or_null(object_of(_OF_ADOPTED)),
     "batch_id": _LINE,
     "home": or_null(uuid),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ...model import adopted, backup_hints, hints, shelves, snapshot_hints, snapshots
+from ...model import adopted, backup_hints, hints, shelves, snapshot_hints, snapshots, volumes
 from ...model.backups import Backup, Disk
 from ...model.errors import BerthError
 from ...model.lifecycle import UNSHELVING
@@ -207,14 +207,17 @@ def targets_of(host: Any, record: Any, origin: Any) -> List[Target]:
     spec = shelves.ended(record.spec)
     found = moved_disks.seen_by_guest(host.pool_of(record), record.uuid, spec)
     own = {disk.name: (disk, path) for disk, path in found}
-    stay = {disk.name for disk, _path in found if disk.kind == VOLUME and shelves.of(record.spec)}
+    new = {entry["name"] for entry in volumes.of(spec) if entry.get("new")}
+    stay = {
+        disk.name for disk, _path in found if disk.kind == VOLUME and shelves.of(record.spec) and disk.serial not in new
+    }
     faults += ["the backup has no disk %s" % name for name in own if backup.disk(name) is None]
     for disk in backup.disks:
         if disk.name not in own:
             faults.append("%s has no disk %s, which is in the backup" % (record.name, disk.name))
             continue
         if disk.name in stay:
-            continue  # the volumes of a shelved instance are as they were
+            continue  # the volumes of a shelved instance are as they were, but for those that were made again with it
         planned, path = own[disk.name]
         if planned.size and planned.size < disk.size:
             faults.append("disk %s has %d bytes, %d in the backup" % (disk.name, planned.size, disk.size))

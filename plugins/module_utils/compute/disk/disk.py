@@ -180,7 +180,9 @@ def check_writable(pool_path, record, host_name):
 def build(pool_path, uuid, spec, host_uuid, settings):
     """Make all disks of an instance on the host ``host_uuid`` with these settings. Discard earlier attempts."""
     root_gb = volumes.root_gb(spec)
-    base = None if volumes.boot(spec) else images.ensure(pool_path, spec["image"], root_gb, settings)
+    base = (
+        None if volumes.boot(spec) or shelves.of(spec) else images.ensure(pool_path, spec["image"], root_gb, settings)
+    )
     paths.make_directory(os.path.join(pool_path, "instances"))
     paths.make_directory(paths.instance(pool_path, uuid))
     owner.write(pool_path, uuid, host_uuid)

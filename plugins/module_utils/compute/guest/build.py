@@ -6,6 +6,7 @@
     CLAIM -> OWN building: disks, volumes, seed, definition -> active: start -> running
 
 Until ``active`` is written the guest has never run and is rebuilt; from then on its disks are never made again.
+One that is made again from its backup becomes shelved there, with its room taken: procedures/evacuate.py has it restored.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import contextlib
 import os
 import time
 
-from ...model import clone_hints, clones, hints, vm_states, volumes
+from ...model import clone_hints, clones, hints, shelves, vm_states, volumes
 from ...model.errors import BerthError
-from ...model.lifecycle import ACTIVE, BUILDING, CLAIM, OWN, SPAWNING
+from ...model.lifecycle import ACTIVE, BUILDING, CLAIM, OWN, SPAWNING, UNSHELVING
 from .. import durable, lock
 from ..connection import LibvirtTimeout
 from ..disk import disk, volume, volume_files
@@ -43,7 +44,7 @@ def build(instance, record, given_seed, left_off):
         _clean_up(instance, failure)
         raise failure
     try:
-        if not left_off:
+        if not left_off and not shelves.of(record.spec):
             start.start(instance, record)
     except LibvirtTimeout as error:
         raise StateUnknown("it is unknown whether the guest of %s was started: %s" % (record.name, error))
@@ -68,7 +69,7 @@ def _own(instance, record):
     instance.observe("build begin")
     if record.role == OWN:
         return instance.swap(journal.noted(volume.without_used(instance.store, record), "build", resumed=True))
-    event = journal.noted(record, "build")
+    event = journal.noted(record, "build", **shelves.noted(record.spec))
     return instance.swap(
         event.replace(
             role=OWN,
@@ -97,7 +98,11 @@ def _make(instance, record, given_seed, left_off):
     instance.observe("build volumes")
     volume_files.make(instance.host, record)
     instance.observe("build seed")
-    seed.build(host.pool_path, record, given_seed, [planned.name for planned in disk.plan(spec)])
+    seed.build(host.pool_path, record, given_seed, [planned.name for planned in disk.plan(shelves.ended(spec))])
+    if shelves.of(spec):
+        instance.observe("build active")
+        shelved = vm_states.said(vm_states.SHELVED)
+        return instance.swap(record.replace(phase=ACTIVE, task_state=UNSHELVING, **shelved))
     record = instance.swap(record.replace(task_state=SPAWNING))
     instance.observe("build define")
     record = domain_xml.define_guest(instance.host.connection, record, host)

@@ -75,16 +75,21 @@ def counts_at(tasks: Tasks) -> Dict[str, str]:
 
 
 def recover(tasks: Tasks, given: Mapping[str, Document], dry: bool) -> Procedure[Dict[str, Done]]:
-    """Start what should run. A host that is back first hears who owns what others have taken over from it, then forgets its copies.
-    ``dry``: in check mode."""
+    """Start what should run. A host that is back first hears who owns what others have taken over from it, then forgets its copies, or
+    sets them aside. ``dry``: in check mode."""
     old = {name: task for name, task in tasks.items() if task.get("outdated")}
     done = {name: Done() for name in old}
     if old and not dry:
         yield from _tell_new_owners(old, done)
     new_owners = {name: {"new_owner": task["owner"]} for name, task in old.items()}
-    yield from _ask(done, old, list(old), "forgotten", lambda task: list(task["outdated"]), new_owners)
+    yield from _ask(done, old, list(old), "forgotten", _to_forget, new_owners)
+    yield from _ask(done, old, list(old), "set_aside", lambda task: list(task["aside"]))
     started = yield from operate("recover", {name: tasks[name] for name in tasks if name not in old}, given)
     return {**done, **started}
+
+
+def _to_forget(task: Mapping[str, Any]) -> List[str]:
+    return [host for host in task["outdated"] if host not in task["aside"]]
 
 
 def _tell_new_owners(tasks: Tasks, done: Dict[str, Done]) -> Procedure[None]:

@@ -41,7 +41,7 @@ class Wanted:
     made at least, 0 where it is none; ``fixed``: () -> who has which address in the inventory; ``dry``: in check mode. ``used``: what
     each project uses, by a registry that knows all instances whichever host is silent; None where only the hosts know them;
     ``ended``: uuid -> the last epoch of those of which it knows no owner; ``seen``: what hosts see beside the disks to take over,
-    ``backups``: what is told of the backups of those whose disks none sees."""
+    ``backups``: those of the ones whose disks none sees, and ``from_backup``: whether these are restored from the newest."""
 
     run: str
     requests: Mapping[str, Request]
@@ -52,7 +52,8 @@ class Wanted:
     takes_over: bool = False
     disks_of: Optional[str] = None
     seen: take_over.Seen = dataclasses.field(default_factory=dict)
-    backups: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    backups: Mapping[str, take_over.Backups] = dataclasses.field(default_factory=dict)
+    from_backup: bool = False
     quotas: Mapping[str, Amounts] = dataclasses.field(default_factory=dict)
     least: int = 0
     fixed: Callable[[], addressing.Index] = dict
@@ -79,7 +80,7 @@ def to_place(wanted: Wanted, fleet: Fleet) -> ToPlace:
     instances = sort_out(specs, fleet, wanted.lost, wanted.strict, not (wanted.needs_majority and alone), unsaid)
     _refuse_old_copies(instances, fleet, wanted.ended)
     if wanted.takes_over:
-        take_over.mark(instances, fleet, wanted.lost, wanted.disks_of, wanted.seen, wanted.backups)
+        take_over.mark(instances, fleet, wanted.lost, wanted.disks_of, wanted.seen, wanted.backups, wanted.from_backup)
     locks.hold_locked(instances, {name: request.locked_by for name, request in wanted.requests.items()}, fleet)
     for name, instance in instances.items():
         instance.update(wanted.requests[name].after_the_build)  # type: ignore[typeddict-item]

@@ -63,9 +63,11 @@ def shelve(tasks: Tasks, given: Mapping[str, Document], run: Run) -> Procedure[D
     return done
 
 
-def unshelve(tasks: Tasks, run: Run, elsewhere: Optional[Elsewhere] = None) -> Procedure[Dict[str, Done]]:
+def unshelve(
+    tasks: Tasks, run: Run, elsewhere: Optional[Elsewhere] = None, stay_off: Collection[str] = ()
+) -> Procedure[Dict[str, Done]]:
     """Return what became of each instance. ``tasks``: of those in a move without hosts; without ``elsewhere`` each stays on its
-    host."""
+    host; ``stay_off``: the names of those that are not started."""
     done = yield from operate("unshelve", tasks, {})
     refused = [name for name, each in done.items() if each.errors and each.errors[0].get("retryable")]
     moved = (yield from _moved(done, tasks, [*elsewhere.names, *refused], elsewhere)) if elsewhere else {}
@@ -81,7 +83,9 @@ def unshelve(tasks: Tasks, run: Run, elsewhere: Optional[Elsewhere] = None) -> P
     # what a host does not give back now, the next run of either takes up
     yield from operate("shelve", {name: task for name, task in waiting.items() if name not in restored}, {})
     starting.update(restored)
-    _and_all(done, starting, (yield from operate("start", starting, {})))
+    for operation in ("start", "stop"):
+        some = {name: task for name, task in starting.items() if (name in stay_off) == (operation == "stop")}
+        _and_all(done, some, (yield from operate(operation, some, {})))
     return done
 
 

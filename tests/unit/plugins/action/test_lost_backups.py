@@ -62,7 +62,7 @@ def test_the_newest_whole_one_is_named_with_its_age_by_the_backup_host(asked):
     error = evacuate(berth_backup_to="/srv/backups", berth_backup_host="backup1")["failures"]["web"]
     assert error["code"] == "DisksNotShared" and "on h9, and no host that answers sees them" in error["message"]
     assert "Its newest whole backup is %s in backup1:/srv/backups, 3 h old" % NEWEST in error["message"]
-    assert "-e berth_restore_discards=web" in error["hint"]
+    assert "-e berth_evacuate_from_backup=true" in error["hint"]
     assert asked == [("backup1", "backup_store", "listed")]
 
 

@@ -13,6 +13,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.outcome_of_ope
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.copies import recover
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.recovery import to_recover
+from ansible_collections.berth.kvm.plugins.module_utils.model import request_digest, shelves
 
 
 def record(**more):
@@ -84,7 +85,7 @@ OLD, NEW = record(generation=[1, 4]), record(generation=[2, 3], power_state="run
 def test_a_host_that_is_back_is_asked_to_forget_what_a_later_owner_has_taken_over():
     task = to_recover(fleet(h1=[OLD], h2=[NEW], h3=[]), "web1", "a", [])
     assert task == {
-        "hosts": ["h1"], "outdated": ["h1"], "stays": "h2", "owner": "id-h2", "generation": [2, 3], "skipped": None
+        "hosts": ["h1"], "outdated": ["h1"], "aside": [], "stays": "h2", "owner": "id-h2", "generation": [2, 3], "skipped": None
     }  # fmt: skip
 
 
@@ -135,6 +136,30 @@ def test_it_hears_who_has_it_before_it_forgets_it():
     assert done["web1"].changed and not done["web1"].errors
     line = outcome("recover", "web1", {"shown": {"web1": {"host": "h2"}}, "errors": {}}, done["web1"], False)
     assert (line.state, line.host) == ("outdated copy removed", "h2")
+
+
+def restored(of):
+    return {**NEW, "request_digests": request_digest.digests({shelves.EVACUATED: of})}
+
+
+def test_a_copy_in_whose_place_a_backup_was_restored_is_set_aside():
+    """Nothing of it is removed: what was written last may be in it."""
+    task = {"web1": {"uuid": "a", **to_recover(fleet(h1=[OLD], h2=[restored("id-h1")]), "web1", "a", [])}}
+    put = {"web1": {"changed": True, "instance_copy": {"uuid": "a", "paths": ["/p/a-1.5"], "state": "set_aside"}}}
+    asks, done = drive(recover(task, {"web1": {}}, False), {"h1": {}}, put)
+    assert asks[-1] == ("instance_copy", {"web1": {"uuid": "a", "state": "set_aside"}}, {"web1": "h1"})
+    assert "forgotten" not in str(asks) and done["web1"].set_aside == {"h1": ["/p/a-1.5"]}
+    line = outcome("recover", "web1", {"shown": {"web1": {"host": "h2"}}, "errors": {}}, done["web1"], False)
+    assert line.state == "outdated copy set aside"
+
+
+@pytest.mark.parametrize(
+    "h1, h2",
+    [(OLD, restored("id-h3")), (OLD, NEW), ({**OLD, "power_state": "running"}, restored("id-h1"))],
+    ids=["it was restored for another host", "it was not restored", "its guest runs"],
+)
+def test_no_other_copy_is_set_aside_by_itself(h1, h2):
+    assert to_recover(fleet(h1=[h1], h2=[h2]), "web1", "a", [])["aside"] == []
 
 
 def test_one_that_does_not_hear_it_forgets_nothing():

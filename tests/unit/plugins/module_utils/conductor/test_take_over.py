@@ -30,9 +30,9 @@ def wanted(**nic):
     return {"web1": {"uuid": WEB, "name": "web1", "spec": {"networks": [{"name": "lan", **LAN, **nic}]}}}
 
 
-def mark(found, lost=("kvm1",), disks_of=None, seen=None, backups=None, **nic):
+def mark(found, lost=("kvm1",), disks_of=None, seen=None, backups=None, from_backup=False, **nic):
     instances = wanted(**nic)
-    take_over.mark(instances, found, list(lost), disks_of, seen or {}, backups or {})
+    take_over.mark(instances, found, list(lost), disks_of, seen or {}, backups or {}, from_backup)
     return instances["web1"]
 
 
@@ -238,11 +238,26 @@ def test_what_a_killed_run_had_claimed_is_taken_over_and_not_made_anew():
 def test_of_disks_that_only_the_lost_host_had_the_newest_backup_is_named():
     """Instead of tries on hosts which do not have them; it is for a person to say that what was written since may go."""
     told = "Its newest whole backup is 20260102T030405Z in backup1:/srv/backups, 3 h old"
-    instance = mark(fleet(KNOWN), backups={WEB: told})
+    instance = mark(fleet(KNOWN), backups={WEB: take_over.Backups(told)}, from_backup=True)
     error = instance["error"]
     assert error["code"] == "DisksNotShared" and told in error["message"] and "take_over" not in instance
     assert error["hint"] == copy_hints.mount_or_give_up("web1", "kvm1")
     assert mark(fleet(KNOWN))["take_over"] == LOST, "where a host sees them, by now or again"
+
+
+NEWEST = {"backup": "20260102T030405Z", "to": "/srv/backups", "host": "backup1"}
+
+
+def test_only_one_who_asks_for_it_gets_the_newest_backup_restored():
+    backups = {WEB: take_over.Backups("Its newest ...", NEWEST, "3 h")}
+    refused = mark(fleet(KNOWN), backups=backups)
+    assert (
+        refused["error"]["code"] == "DisksNotShared" and "berth_evacuate_from_backup=true" in refused["error"]["hint"]
+    )
+    asked = mark(fleet(KNOWN), backups=backups, from_backup=True)
+    assert "error" not in asked and "take_over" not in asked and asked["from_backup"]
+    assert asked["spec"]["shelved"] == NEWEST and asked["spec"]["evacuated_from"] == LOST
+    assert asked["gives_up"] == "made again from its backup 20260102T030405Z in backup1:/srv/backups, 3 h old"
 
 
 def test_what_a_host_that_answers_has_is_left_alone():
