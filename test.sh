@@ -4,7 +4,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # ./test.sh   sets up what is missing and runs what a person waits for: lint, unit and lives, without their slowest checks.
-# ./test.sh all   lint, unit, samples and integration, whole: what a build server runs, and whoever releases.
+# ./test.sh all   lint without pylint and ansible-lint, unit, samples and integration: what a build server runs.
 # ./test.sh lint|unit|samples|lives|integration ...   these parts, whole.
 # BERTH_TEST_KEEP=1 leaves the labs of the integration tests up, BERTH_TEST_LAB names them (default: test).
 set -eu
@@ -25,8 +25,8 @@ title() {
 
 lint() {
   title "lint"
-  # ansible-lint, sanity, pylint and the checks on the oldest Python take minutes each.
-  tests/lint.sh ${quick:+docs mypy ruff yamllint reuse shellcheck changelog}
+  # shellcheck disable=SC2086  # words
+  tests/lint.sh $steps
 }
 
 unit() {
@@ -67,9 +67,17 @@ integration() {
   on_labs tests/integration
 }
 
+# The steps of lint; none are all of them. Those that are left out take minutes each.
+steps=
 quick=
-[ $# -gt 0 ] || { quick=yes; set -- lint unit lives; }
-[ "$*" != all ] || set -- lint unit samples integration
+if [ $# = 0 ]; then
+  quick=yes
+  steps="docs mypy ruff yamllint reuse shellcheck changelog"
+  set -- lint unit lives
+elif [ "$*" = all ]; then
+  steps="sanity oldest-python docs mypy ruff yamllint reuse shellcheck changelog"
+  set -- lint unit samples integration
+fi
 
 # All parts run even if an earlier one fails, so that one run tells everything.
 failed=

@@ -21,7 +21,7 @@ from ..module_utils.model.schema import Whole
 from ..module_utils.placement.text import table
 from ..plugin_utils import planned_lines
 from ..plugin_utils.controller import ControllerAction
-from ..plugin_utils.documents import check_replaceable, read_yaml, write_private
+from ..plugin_utils.documents import check_replaceable, read_yaml, write_named
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.known_fleet import known_fleet
 from ..plugin_utils.plain import number, plain
@@ -82,7 +82,8 @@ class ActionModule(ControllerAction):
             say("", *lines, *left_out, "")
         wrong = [each["name"] for each in answer if not each["holds"]] if args["question"] == "assert" else []
         if args["junit"] and args["question"] == "assert" and not self._task.check_mode:
-            write_private(args["junit"], junit("placement", [(each["name"], each["why"]) for each in answer]))
+            results = junit("placement", [(each["name"], each["why"]) for each in answer])
+            write_named(args["junit"], results, "berth_junit")
         failed = {"failed": True, "msg": "%s: see above" % ", ".join(wrong)} if wrong else {}
         return {"answer": answer, **failed}
 

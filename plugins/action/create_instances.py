@@ -69,8 +69,8 @@ class ActionModule(PlaceInstances):
             task_vars = {**task_vars, FOUND: read(self, {**READ, **about}, task_vars)}
             placed = super().act({**PLACE, **about}, task_vars)
             plan = placed["ansible_facts"]["berth_plan"]
-            if "outcomes" in placed:
-                return _done(plan, {}, {part: placed[part] for part in ENDED})
+            if "outcomes" in placed or not plan["instances"]:
+                return _done(plan, {}, {part: placed[part] for part in ENDED if part in placed})
         plan = plain(plan)
         run, access = self._run(task_vars, plan)
         creation = create(plan, run)

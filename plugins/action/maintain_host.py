@@ -5,19 +5,19 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor import maintenance, majority
+from ..module_utils.conductor import maintenance
 from ..module_utils.conductor.errors import HostUnknown, KvmHostNotFound
+from ..module_utils.conductor.procedures.close_host import close_host
 from ..module_utils.model import hints, input_hints
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.safe_text import is_safe
 from ..plugin_utils import berth_where_hosts
 from ..plugin_utils.answers_of_hosts import read_reports
 from ..plugin_utils.controller import ControllerAction
-from ..plugin_utils.fan_out import answers, ask, refusals
+from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import check_none_chosen, instances_by_uuid
-from ..plugin_utils.telling_members import tell_members
 
 VARIABLE = "berth_kvm_host"
 LONGEST_REASON = 200
@@ -50,7 +50,9 @@ class ActionModule(ControllerAction):
         known = set(map(str, task_vars["groups"]["all"]))
         choose = maintenance.leaving if drains else maintenance.coming_home
         found = choose(fleet, host, instances_by_uuid(task_vars, hosts), known)
-        changed = self._tell(task_vars, fleet, host, args)
+        given = {"state": args["state"], "reason": args["reason"]}
+        closing = close_host(fleet, host, given, self._task.check_mode)
+        changed, _said = carry_out(self, task_vars, closing)
         say("", *_summary(host, drains, found, self._task.check_mode))
         return {
             "changed": changed,
@@ -75,17 +77,6 @@ class ActionModule(ControllerAction):
             rule = "one line of at most %d printable characters without template marks" % LONGEST_REASON
             raise InvalidInput("berth_drain_reason", args["reason"], rule)
         check_none_chosen(self, task_vars, "%s says which host, and all of its instances are meant" % VARIABLE)
-
-    def _tell(self, task_vars, fleet, host, args):
-        """Close or open the host, and have all hosts remember it. Return whether that is news."""
-        given = {"state": args["state"], "reason": args["reason"]}
-        reply = answers(ask(self, task_vars, [host], "host_maintenance", given))[host]
-        for _host, why, hint in refusals({host: reply}):
-            raise HostUnknown("%s: %s" % (host, why), hint=hint, host=host)
-        why = str((reply.get("drained") or {}).get("reason") or "maintenance") if args["state"] == "drained" else ""
-        news = majority.closing(fleet.member_lists, fleet.documents[host]["uuid"], host, why)
-        tell_members(self, task_vars, fleet, news)  # while it is off, nobody takes it for lost
-        return bool(reply.get("changed"))
 
 
 def _summary(host, drains, found, check_mode):

@@ -17,7 +17,7 @@ from ..module_utils.model import fleet_hints, input_hints
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.schema import Whole
 from ..plugin_utils.controller import ControllerAction
-from ..plugin_utils.documents import check_replaceable, write_private
+from ..plugin_utils.documents import check_replaceable, write_named
 from ..plugin_utils.fan_out import answers, ask
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.known_fleet import known_fleet
@@ -61,9 +61,8 @@ class ActionModule(ControllerAction):
         self._forecast(document, known.fleet, task_vars)
         if path and not self._task.check_mode:
             text = yaml.safe_dump(document, sort_keys=False, width=120, allow_unicode=True)
-            write_private(
-                path, (HEAD % (goal.name, fleet_hints.carry_out_plan(os.path.basename(path))) + text).encode()
-            )
+            head = HEAD % (goal.name, fleet_hints.carry_out_plan(os.path.basename(path)))
+            write_named(path, (head + text).encode(), "berth_plan")
         ends = [] if args["carried_out"] else [_next(document, path, self._task.check_mode)]
         say("", *lines(document, args["told"]), *_left_out(known.reported), *ends, "")
         return {"plan": document, "path": path}
@@ -89,6 +88,8 @@ def _goal(args, hosts):
         for host in args["drained"]:
             if host not in hosts:
                 raise KvmHostNotFound.of("berth_kvm_host", host, hosts)
+    elif args["drained"]:
+        raise InvalidInput("berth_kvm_host", args["drained"], "nothing here: goal %s is about all hosts" % name)
     if name in (BALANCE, CONSOLIDATE):
         most = Whole(1, 1000).check(number(10 if most in (None, "") else most), "berth_max_moves")
     gain = Whole(0, 100, "percent").check(number(args["least_gain"]), "berth_least_gain")

@@ -5,22 +5,20 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor import majority
 from ..module_utils.conductor.errors import AuthorityUnsafe, KvmHostNotFound
-from ..module_utils.conductor.removal import check_removable
+from ..module_utils.conductor.procedures.remove_host import Removal, remove_host
+from ..module_utils.conductor.registry.leaves import LeavesEngine
 from ..module_utils.model import fleet_hints, input_hints
 from ..module_utils.model.errors import InvalidInput
-from ..plugin_utils import cleaning, trust
+from ..plugin_utils import registry_access, trust
 from ..plugin_utils.answers_of_hosts import read_reports
 from ..plugin_utils.authority import KINDS, Authority
 from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts
 from ..plugin_utils.revoked import Signed
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import names_by_uuid
-from ..plugin_utils.telling_members import tell_members
-
-NOT_CLEANED = {"changed": False, "removed": [], "left": []}
 
 
 class ActionModule(ControllerAction):
@@ -45,17 +43,22 @@ class ActionModule(ControllerAction):
         if host not in hosts and not (host in lost and any(host in book.hosts for book in books)):
             raise KvmHostNotFound.of("berth_remove_host", host, hosts)
         fleet = read_reports(task_vars, hosts)
-        check_removable(fleet, host, lost, names_by_uuid(task_vars))
-        asked = host in fleet.documents
-        cleaned = cleaning.clean(self, task_vars, fleet, host, _texts(directory)) if asked else NOT_CLEANED
-        gone = majority.removed(fleet.member_lists, host, fleet.uuids().get(host))
-        tell_members(self, task_vars, fleet, gone, apart=host)
+        access = registry_access.of_run(self, task_vars, hosts)
+        removal = Removal(
+            host=host,
+            names=names_by_uuid(task_vars),
+            authorities=_texts(directory),
+            lost=lost,
+            registry=LeavesEngine() if access else None,
+            dry=self._task.check_mode,
+        )
+        cleaned, _said = carry_out(self, task_vars, remove_host(removal, fleet), engine=access)
         known = {book.authority.kind for book in books if host in book.hosts}
         unknown = sorted({book.authority.kind for book in books} - known)
         revoked = sum(book.revoke(host) for book in books)
         dry = self._task.check_mode
         done = summary(host, revoked, unknown, dry) if books else nowhere(host, directory)
-        about = summary_of_cleaning(host, cleaned, dry) if asked else [fleet_hints.clean_later(host)]
+        about = summary_of_cleaning(host, cleaned, dry) if host in fleet.documents else [fleet_hints.clean_later(host)]
         say("", *about, *done, "")
         return {
             "changed": cleaned["changed"] or revoked > 0,

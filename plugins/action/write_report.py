@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 from ..module_utils.conductor.closing_table import Outcome, closing, power
@@ -14,7 +15,7 @@ from ..module_utils.conductor.fleet_report import Answers, add_what_became, erro
 from ..module_utils.fleet import questions
 from ..module_utils.model import host_state
 from ..module_utils.model.collection_version import COLLECTION_VERSION
-from ..module_utils.model.errors import BerthError
+from ..module_utils.model.errors import BerthError, together
 from ..module_utils.model.lifecycle import ACTIVE
 from ..module_utils.model.safe_text import clean_all
 from ..plugin_utils import fleet_metrics, receipts
@@ -48,9 +49,12 @@ class ActionModule(ControllerAction):
     def act(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])
         of_fleet = machines(task_vars, hosts)
-        page = page_path(args["page"], Fleet(of_fleet))
-        if args["metrics"]:
-            fleet_metrics.check_path(args["metrics"])
+        page, _ = together(
+            [
+                functools.partial(page_path, args["page"], Fleet(of_fleet)),
+                lambda: args["metrics"] and fleet_metrics.check_path(args["metrics"]),
+            ]
+        )
         case = case_of(task_vars, hosts, args["asked"], self._loader)
         document = clean_all(self._document(case, hosts, task_vars, of_fleet))
         if not self._task.check_mode:

@@ -43,8 +43,8 @@ options:
       - V(shelved) removes the disks of an instance that is off once O(shelve_to) has them, and gives back its room. V(unshelved)
         takes room for it again; M(berth.kvm.instance_backup) then restores the disks, and V(started) starts it.
       - V(snapshotted) makes the snapshot O(snapshot) of the root disk and the data disks, unless it is there, while the guest
-        runs or is off. V(snapshot_reverted) makes the disks of a guest that is off what they were then. V(snapshot_deleted)
-        deletes the snapshot.
+        runs or is off. V(snapshot_reverted) makes the disks of a guest that is off what they were then, and starts it again where
+        it was if the snapshot has its memory. V(snapshot_deleted) deletes the snapshot.
     type: str
     choices:
       [present, started, stopped, paused, unpaused, suspended, resumed, rebooted, absent, recovered, recorded, locked,
@@ -249,6 +249,11 @@ options:
     description: The name of the snapshot.
     type: str
     version_added: 1.0.0
+  snapshot_memory:
+    description: With O(state=snapshotted), the snapshot of a running guest also has its memory.
+    type: bool
+    default: false
+    version_added: 1.0.0
   reason:
     description: With O(state=locked), why.
     type: str
@@ -364,6 +369,7 @@ ARGUMENTS = {
     "rescue_image": {"type": "dict"},
     "shelve_to": {"type": "dict", "options": SHELVE_TO},
     "snapshot": {"type": "str"},
+    "snapshot_memory": {"type": "bool", "default": False},
     "by": {"type": "dict"},
     "registry": registry_mark.OPTION,
 }

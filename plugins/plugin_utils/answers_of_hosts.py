@@ -92,6 +92,8 @@ def _cell(task_vars, name):
 def _reports(task_vars, hosts):
     known = {name: raw_vars(task_vars, name) for name in hosts}
     found = replies(task_vars, FOUND)
+    if not found:
+        tags.check_asked()
     reports, drained = {}, functools.lru_cache(maxsize=None)(functools.partial(_drained, task_vars))
     for name in hosts:
         reply = found.get(name)
@@ -158,4 +160,4 @@ def reason_of(reply):
     if "error" in reply:
         text = "%s: %s" % (reply["error"].get("code"), reply["error"].get("message"))
         return "%s. %s" % (text, reply["error"]["hint"]) if reply["error"].get("hint") else text
-    return str(reply.get("reason") or "has no facts: %s" % (tags.why_unread() or host_hints.read_facts_first()))
+    return str(reply.get("reason") or "has no facts: %s" % host_hints.read_facts_first())

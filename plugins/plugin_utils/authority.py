@@ -103,9 +103,15 @@ class Authority:
             if certificate:
                 self.certificate = x509.load_pem_x509_certificate(certificate)
         except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-            raise AuthorityUnsafe("the authority %s cannot be read: %s" % (self.stem, error))
+            raise AuthorityUnsafe(
+                "the authority %s cannot be read: %s" % (self.stem, error),
+                hint=input_hints.bring_authority_back(self.stem),
+            )
         if self.key and self.certificate and self.key.public_key() != self.certificate.public_key():
-            raise AuthorityUnsafe("the key of the authority %s is not that of its certificate" % self.stem)
+            raise AuthorityUnsafe(
+                "the key of the authority %s is not that of its certificate" % self.stem,
+                hint=input_hints.bring_authority_back(self.stem),
+            )
         if dry:
             return
         if not self.key:
@@ -327,8 +333,12 @@ def locked(directory, dry=False):
     """Open the directory, created if missing, for this process alone: many hosts are prepared at a time. An empty one of
     ours is made private unless ``dry``."""
     check()
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        rule = "a directory that there is or can be made: %s" % error.strerror
+        raise InvalidInput("berth_ca_directory", directory, rule) from None
     try:
         if not _is_empty_of_ours(folder):
             _check_private(os.fstat(folder), directory)

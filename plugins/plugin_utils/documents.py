@@ -66,6 +66,18 @@ def write_private(path: str, data: bytes) -> None:
         os.close(folder)
 
 
+def write_named(path: str, data: bytes, field: str) -> None:
+    """Write a file that a person has named in ``field``, as write_private does. Raises InvalidInput."""
+    try:
+        write_private(path, data)
+    except OSError as error:
+        raise unwritable(field, path, error) from None
+
+
+def unwritable(field: str, value: Any, error: OSError) -> InvalidInput:
+    return InvalidInput(field, value, "a file in a directory that one may write to: %s" % error.strerror)
+
+
 def write_file(folder: int, name: str, data: bytes, mode: int) -> None:
     """Replace the file ``name`` in the open directory ``folder``. Two runs that write it at once do not mix."""
     new = "%s.%s.tmp" % (name, secrets.token_hex(8))

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.model import hints
 from . import known_ansible, sent_code
 from .answers_of_hosts import answer
 from .host_reply import answer_of
@@ -88,15 +87,6 @@ def _broke(result: Dict[str, Any]) -> bool:
 def answers(results: Dict[str, Dict[str, Any]]) -> Dict[str, Dict[str, Any]]:
     """Host -> its answer: the result of the action of its module, which has checked it."""
     return {host: answer(answer_of(result)) for host, result in results.items()}
-
-
-def refusals(replies: Dict[str, Dict[str, Any]]) -> Iterator[Tuple[str, str, str]]:
-    """(host, why, what to do) of those that did not do what they were asked."""
-    for host, reply in replies.items():
-        error = reply.get("error") or {}
-        why = reply.get("reason") or error.get("message")
-        if why:
-            yield host, why, error.get("hint") or hints.run_again()
 
 
 def warnings(results: Dict[str, Dict[str, Any]]) -> Dict[str, list]:

@@ -15,7 +15,7 @@ from ..module_utils.conductor.errors import MetricsLibraryMissing
 from ..module_utils.conductor.fleet_report import DISABLED, UP
 from ..module_utils.model import host_hints
 from ..module_utils.model.errors import InvalidInput
-from .documents import check_replaceable, write_file
+from .documents import check_replaceable, unwritable, write_file
 
 try:
     import prometheus_client
@@ -83,8 +83,7 @@ def write(path: str, document: Mapping[str, Any], pools: Mapping[str, Mapping[st
         finally:
             os.close(folder)
     except OSError as error:
-        rule = "a file in a directory that one may write to: %s" % error.strerror
-        raise InvalidInput(VARIABLE, path, rule) from None
+        raise unwritable(VARIABLE, path, error) from None
 
 
 def of(document: Mapping[str, Any], pools: Mapping[str, Mapping[str, Any]]) -> Dict[str, List[Sample]]:

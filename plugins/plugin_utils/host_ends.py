@@ -101,7 +101,7 @@ def _locked(path: str) -> TextIO:
         try:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)  # empty if somebody removed it
         except OSError as error:
-            raise unwritable(path, error) from None
+            raise unwritable(VARIABLE, path, error) from None
         file = os.fdopen(fd, encoding="utf-8", errors="replace")
         fcntl.flock(file, fcntl.LOCK_EX)
         with contextlib.suppress(FileNotFoundError):

@@ -162,7 +162,9 @@ def answer_of(result):
 
 def _of_ansible(result):
     """The error of a task that ended before the module ran."""
-    return {"code": "ModuleFailed", "message": clean(str(result.get("msg")), reply.LONGEST), "retryable": False}
+    message = clean(str(result.get("msg")), reply.LONGEST)
+    not_asked = why_silent.not_asked(message)
+    return not_asked.to_dict() if not_asked else {"code": "ModuleFailed", "message": message, "retryable": False}
 
 
 def _checked(action, name, arguments, task_vars, run):

@@ -149,7 +149,7 @@ def _instance(
 ) -> Instance:
     uuid, home = told["uuid"], told.get("home")
     if name in specs:
-        why = _not_live(name, view) if how == "live" else None
+        why = _stays(name, view) or (_not_live(name, view) if how == "live" else None)
         return Instance(uuid, name, host, {**specs[name], "ignore_hosts": []}, why, how, None, home)
     going = planned.moves[name]["destination"] if name in planned.moves else None
     if name in errors:
@@ -159,6 +159,12 @@ def _instance(
     else:
         why = "a move of it has not ended. %s" % hints.finish_move(name)
     return Instance(uuid, name, host, _request_of(uuid, told, view), why, how, going, home)
+
+
+def _stays(name: str, view: View) -> Optional[str]:
+    """Why its host would refuse to move it, whether it runs or not."""
+    names = snapshots.with_memory(view["spec"])
+    return "it has snapshots with memory. %s" % snapshot_hints.delete_one(name, names[0]) if names else None
 
 
 def _not_live(name: str, view: View) -> Optional[str]:

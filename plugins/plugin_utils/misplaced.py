@@ -59,7 +59,7 @@ def check_vars_of_play(task_vars: Mapping[str, Any], own: Mapping[str, Any]) -> 
 
     def is_own(name: str) -> bool:
         # of a part that Ansible Vault encrypted only the name is looked at
-        return name in own and (own[name] == task_vars[name] or isinstance(own[name], EncryptedString))
+        return name in own and (isinstance(own[name], EncryptedString) or own[name] == task_vars[name])
 
     errors: List[BerthError] = [
         InvalidInput(name, "in vars of a play, a role or a task", "in the inventory, or given with -e")

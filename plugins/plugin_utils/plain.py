@@ -42,7 +42,8 @@ def rendered(field, render):
         if _is_of_depth(error):
             raise too_deep(field) from None
         said = " ".join(str(error).split())
-        hint = input_hints.give_vault_password() if "vault secrets" in said else None
+        hint = input_hints.define_or_keep() if said.endswith("is undefined") else None
+        hint = input_hints.give_vault_password() if "vault secrets" in said else hint
         raise InvalidInput(field, "a template that fails", said, hint=hint) from None
 
 

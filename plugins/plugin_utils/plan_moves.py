@@ -148,7 +148,7 @@ class PlanMoves(ControllerAction):
             explained=bool(keeping.most_bytes or verbosity()),
         )
         if verbosity() or any(instance.get("state") == FAILED for instance in instances.values()):
-            may_stay = () if args["target"] else resized
+            may_stay = {name: host for name, host in resized.items() if args["target"] in (None, host)}
             say(*decision.explanation(moves=True, may_stay=may_stay).splitlines())
         receipts.keep(keeping, task_vars, args["action"], decision, again)
 

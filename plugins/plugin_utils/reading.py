@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from typing import Dict, List
 
 from ansible.utils.vars import load_extra_vars
 
@@ -68,8 +69,7 @@ def read(action, args, task_vars):
 
 def _known(action, task_vars, access, operation, uuids):
     """(what the registry knows of the instances, None). None if all hosts are asked, since the operation only looks, or does without
-    a registry that gives no answer or is closed, with the error that says so. Raises NotOverRegistry."""
-    scope.check(operation)
+    a registry that gives no answer or is closed, with the error that says so."""
     if not scope.asks_where(operation):
         return None, None
     try:
@@ -135,5 +135,8 @@ def _uuids(args, task_vars, new_name):
 def check_answers(found):
     """Raise NoHostAnswered if nothing is known about any host."""
     if not any("berth_host" in (reply.get("ansible_facts") or {}) for reply in found.values()):
-        reasons = "; ".join("%s: %s" % (host, reason_of(reply)) for host, reply in found.items())
-        raise NoHostAnswered("no host answered: %s" % reasons)
+        reasons: Dict[str, List[str]] = {}
+        for host, reply in found.items():
+            reasons.setdefault(reason_of(reply), []).append(host)
+        told = "; ".join("%s: %s" % (shortened(hosts), reason) for reason, hosts in reasons.items())
+        raise NoHostAnswered("no host answered: %s" % told)

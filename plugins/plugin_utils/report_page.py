@@ -25,7 +25,7 @@ from ..module_utils.model.catalog import DEFAULT_ZONE
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.placement.text import number
 from . import state_directory
-from .documents import check_replaceable, read_whole, write_document, write_private
+from .documents import check_replaceable, read_whole, unwritable, write_document, write_private
 from .whose_fleet import Fleet
 
 HERE = Path(__file__).parent
@@ -394,8 +394,7 @@ def write_report(page: str, html: str, document: Any) -> None:
         write_document(data_path(page), document)
         write_private(page, html.encode("utf-8"))
     except OSError as error:
-        rule = "a file in a directory that one may write to: %s" % error.strerror
-        raise InvalidInput(VARIABLE, page, rule) from None
+        raise unwritable(VARIABLE, page, error) from None
 
 
 def _default(fleet: Fleet) -> str:

@@ -12,10 +12,9 @@ import json
 import os
 from typing import Any, BinaryIO, Dict
 
-from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.safe_text import visible_all
 from ..module_utils.model.schema import Text
-from .documents import check_replaceable, write_document
+from .documents import check_replaceable, unwritable, write_document
 from .plain import plain, rendered
 
 VARIABLE = "berth_report"
@@ -69,8 +68,4 @@ def write(path: str, document: Dict[str, Any]) -> None:
     try:
         write_document(path, {"schema": SCHEMA, **document})
     except OSError as error:
-        raise unwritable(path, error) from None
-
-
-def unwritable(path: Any, error: OSError) -> InvalidInput:
-    return InvalidInput(VARIABLE, path, "a file in a directory that one may write to: %s" % error.strerror)
+        raise unwritable(VARIABLE, path, error) from None

@@ -9,7 +9,6 @@ the hosts that a request names are KVM hosts; and the error for a name that is n
 from __future__ import annotations
 
 import contextlib
-import functools
 from typing import Any, Collection, Dict, Iterable, List
 
 from ansible.utils.vars import load_extra_vars
@@ -21,7 +20,7 @@ from ..module_utils.conductor.operations import needs_selection
 from ..module_utils.conductor.sides import InstanceNotFound
 from ..module_utils.conductor.similar_names import similar_instances
 from ..module_utils.model import fleet_hints, hints, input_hints
-from ..module_utils.model.errors import BerthError, InvalidInput, joined, together
+from ..module_utils.model.errors import BerthError, InvalidInput, joined, shortened
 from ..module_utils.model.identity import IDENTITY, RESERVED, project_of, uuid_of
 from ..module_utils.model.messages import hosts_named
 from ..module_utils.model.unknown_names import did_you_mean, nearest
@@ -38,14 +37,20 @@ def selected(task_vars: Dict[str, Any], names: List[str], hosts: List[str]) -> L
     instances = instances_alone(task_vars, names, hosts)
     if not instances and "berth_where" not in task_vars:  # a query that chooses none has said so
         check_nothing_selected(task_vars, [str(name) for name in names if name not in hosts])
-        warn("No instance is selected: no host of the inventory in question has the variable berth_flavor")
+        warn(
+            "No instance is selected: no host of the inventory in question has the variable berth_flavor. %s"
+            % input_hints.look_above()
+        )
     return instances
 
 
 def instances_alone(task_vars: Dict[str, Any], names: List[str], hosts: List[str]) -> List[str]:
     """The names that are instances. Raises InvalidInput if one is a KVM host."""
     instances = instances_among(task_vars, names)
-    together(functools.partial(_check_no_kvm_host, name, hosts) for name in [*instances, *_meant(task_vars, hosts)])
+    both = [name for name in dict.fromkeys([*instances, *_meant(task_vars, hosts)]) if name in hosts]
+    if both:
+        hint = input_hints.name_of_no_host(shortened(both))
+        raise InvalidInput("inventory_hostname", shortened(both), "a name that no KVM host has", hint=hint)
     return instances
 
 
@@ -168,13 +173,6 @@ def no_kvm_hosts(task_vars: Dict[str, Any]) -> NoHostAnswered:
         )
     message = "the inventory has no KVM host: its group kvm_hosts has none"
     return NoHostAnswered(message, hint=input_hints.name_group_of_hosts(nearest("kvm_hosts", groups)))
-
-
-def _check_no_kvm_host(name: str, hosts: List[str]) -> None:
-    if name in hosts:
-        raise InvalidInput(
-            "inventory_hostname", name, "a name that no KVM host has", hint=input_hints.name_of_no_host(name)
-        )
 
 
 def check_own_name(name: str, task_vars: Dict[str, Any]) -> None:

@@ -6,11 +6,12 @@ nothing else then: in a site playbook the tags of somebody's own plays leave our
 
 from __future__ import annotations
 
-from typing import Optional, Set
+from typing import Set
 
 from ansible import context
 from ansible.playbook.task import Task
 
+from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.model import input_hints
 from .screen import warn
 
@@ -30,11 +31,10 @@ def leave_out(task: Task) -> bool:
     return True
 
 
-def why_unread() -> Optional[str]:
-    """Why the task that asks the hosts did not run though others do, if the options did that."""
-    if ALWAYS not in map(str, context.CLIARGS.get("skip_tags") or ()):
-        return None
-    return "--skip-tags %s: no host was asked. %s" % (ALWAYS, input_hints.no_tags())
+def check_asked() -> None:
+    """Raise NoHostAnswered if the options had the task left out that asks the hosts, though others run."""
+    if ALWAYS in map(str, context.CLIARGS.get("skip_tags") or ()):
+        raise NoHostAnswered("--skip-tags %s: no host was asked" % ALWAYS, hint=input_hints.no_tags())
 
 
 def is_selected(tags: Set[str], wanted: Set[str], skipped: Set[str]) -> bool:

@@ -168,6 +168,7 @@ RUN: Dict[str, Any] = {
     "berth_set_aside_on": NAME,
     "berth_since": None,
     "berth_snapshot": None,
+    "berth_snapshot_memory": Switch(),
     "berth_strict_uniqueness": Switch(),
     "berth_until": None,
     DISCARDS: None,
@@ -191,7 +192,7 @@ CHECKED = {
     "berth_shutdown_timeout": Number(0, limits.SHUTDOWN, "seconds"),
     "berth_host_timeout": Number(1, limits.SHUTDOWN, "seconds"),
     **{name: TYPES[type(check)] for name, check in host_settings.VARIABLES.items() if type(check) in TYPES},
-    "berth_host_certificate_days": TYPES[Whole],
+    "berth_host_certificate_days": Number(1, 3650, "days"),
     **dict.fromkeys(
         (
             "berth_host_accept_state_directory",
@@ -214,17 +215,24 @@ OF_ROLE = re.compile("(%s)_(.+)" % "|".join((*move_options.OF_ROLES, "kvm_host")
 MISSPELLED = 0.87  # by a letter or two; kvm_host_data_directory is somebody's own
 # What other tools call what is like none of our names. Without berth_ it may well be somebody's own.
 A_HOST = "berth_target_host, or berth_kvm_host of drain and return"
+ITS_NAME = "its name in the inventory, which is the host name of its guest"
 MEANT = {
+    ITS_NAME: ("fqdn", "hostname"),
+    "berth_hosts_gone": ("without_hosts", "hosts_down"),
     A_HOST: ("dest_host", "destination", "host", "node", "target", "target_node"),
     "berth_availability_zone": ("az", "zone"),
+    "berth_disks": ("disk", "disk_gb", "disk_size"),
     "berth_flavor": ("cores", "cpus", "memory", "memory_mb", "num_cpus", "ram"),
     "berth_image": ("template",),
     "berth_name": ("vm", "vm_name", "vmid"),
+    "berth_networks": ("address", "bridge", "ip", "ip_address", "mac", "mac_address", "nic", "nics", "vlan"),
+    "berth_networks_defined": ("dns", "gateway", "nameservers", "subnet"),
     "berth_pool": ("datastore", "storage"),
     "berth_reboot=hard, of reboot": ("hard",),
     "berth_shutdown_timeout": ("timeout",),
     "berth_shutdown_timeout=0, of stop, or berth_reboot=hard, of reboot": ("force",),
     "berth_snapshot": ("snapname", "snapshot_name"),
+    "berth_user_data": ("cloud_init", "cloudinit"),
 }
 OTHER_NAMES = {name: ours for ours, names in MEANT.items() for name in names}
 LEFT_OVER = "_raw_params"  # where Ansible silently puts words of -e that are not name=value
@@ -259,6 +267,21 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     if instances:
         others = [settings[host] for host in of_kvm if host in settings] + [raw_vars(task_vars, "localhost")]
         warn_of_misplaced(instances, others)
+
+
+def check_settings(task_vars: Dict[str, Any], hosts: Iterable[str]) -> None:
+    """Raise InvalidInput for settings of KVM hosts, which are to be prepared, whose templates fail."""
+    found: Dict[str, Tuple[InvalidInput, List[str]]] = {}
+    for host in hosts:
+        for name in [name for name in OF_HOSTS if name in raw_vars(task_vars, host)]:
+            try:
+                variables(task_vars, host, [name])
+            except InvalidInput as error:
+                found.setdefault(str(error), (error, []))[1].append(host)
+    for error, names in found.values():
+        error.message = "%s: %s" % (listed(names), error.message)
+    if found:
+        raise joined(error for error, _names in found.values())
 
 
 def renamed(old: str) -> str:

@@ -39,7 +39,15 @@ class Catalogs:
         self.given = set(load_extra_vars(loader))
         self.instances = self._instances(list(names), set(kvm_hosts), self.given)
         self.run = self._shared(self.instances)
-        self.shared = Catalog.from_variables({name: self.run[name] for name in SHARED_CATALOG if name in self.run})
+        self.shared = self._shared_catalog()
+
+    def _shared_catalog(self) -> Catalog:
+        try:
+            return Catalog.from_variables({name: self.run[name] for name in SHARED_CATALOG if name in self.run})
+        except BerthError:
+            if self.instances:  # with what one of them has for itself, so that all faults are told at once
+                self.of(self.instances[0])
+            raise
 
     def of(self, name: str) -> Catalog:
         raw = self._raw_of(name)

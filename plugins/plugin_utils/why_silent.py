@@ -7,9 +7,10 @@ their own text."""
 from __future__ import annotations
 
 import re
+from typing import Optional
 
-from ..module_utils.conductor.errors import BecomeFailed
-from ..module_utils.model import fleet_hints
+from ..module_utils.conductor.errors import BecomeFailed, HostNotAsked
+from ..module_utils.model import fleet_hints, input_hints
 from ..module_utils.model.safe_text import clean
 from .screen import verbosity
 
@@ -37,6 +38,18 @@ def cause(said: str) -> str:
         return clean(said.strip().rpartition("\n")[2], LONGEST)
     short = own.group() if own else found[0]
     return "%s; %s" % (short, clean(said)) if verbosity() and not own else short
+
+
+# What Ansible says of variables that it cannot render: it has not looked for the host yet.
+OF_INVENTORY = re.compile(r"vault secrets|is undefined\b|Error (processing keyword|rendering template)")
+
+
+def not_asked(message: str) -> Optional[HostNotAsked]:
+    """The error of a task that ended before the module ran, if a variable of the inventory ended it."""
+    if not OF_INVENTORY.search(message):
+        return None
+    hint = input_hints.give_vault_password() if "vault secrets" in message else fleet_hints.correct_login()
+    return HostNotAsked(message.rstrip("."), hint=hint)
 
 
 # Distinguishes a module that failed from one that never ran because the login user could not become root on the host.

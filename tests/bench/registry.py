@@ -125,7 +125,7 @@ def fill(registry, count, instances, room=None):
         if room is not None:
             memory_mb = FLAVOR["memory_mb"] * room[number] + 512
             document.update(memory_mb=memory_mb, free_ram_mb=memory_mb - 512)
-        setup.play(hosts.report(name, document, 0.0))
+        setup.play(hosts.report(name, document, 0.0, still=True))
     return names
 
 

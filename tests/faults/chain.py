@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from pathlib import Path
 
 import agreement
@@ -51,7 +52,6 @@ class Chain:
         self.watcher = Watcher(list(self.hosts.values()), case.shared)
         self.state = self.source = self.destination = self.guest = None
         self.volume_gb = 1
-        self.images = 0  # that were made
         self.step = self.step_before = 1  # of the flavors; before the move that is not confirmed
         self.written_before = 0  # the block acknowledged last before that move
 
@@ -204,8 +204,7 @@ class Chain:
         if operation.playbook == "restore":
             self.case.play("backup", variables, env=ENVIRONMENT)
         if name == "image":
-            self.images += 1
-            variables["berth_new_image"] = "sweep-%s-%d" % (self.lab.name, self.images)
+            variables["berth_new_image"] = "sweep-%d" % time.time_ns()  # a lab that was left has those of before
         if name == "grow_here":
             variables["berth_target_host"] = self.source
         if name == "snapshot":

@@ -288,10 +288,10 @@ class Backups:
         return {"to": self.world.storage.kept, "host": HOST, **given}
 
     def _anywhere(self, operation, order, given):
-        tasks = yield from self._found(operation)
-        tasks = {name: {"project_id": "default", **task} for name, task in tasks.items()}
+        found = yield from self._located(operation)
+        tasks = {name: {"project_id": "default", **task} for name, task in found.tasks.items()}
         given = {name: given(name) for name in tasks}
-        yield from self._carry_out(order(tasks, given, self._backup_run()))
+        yield from self._carry_out(order(tasks, given, self._backup_run(), *found.moving))
 
     def backup(self):
         wish = {"full": self.dice.random() < 0.2, "chain": LONGEST_CHAIN, "keep": self.dice.choice((1, 2))}
@@ -323,11 +323,22 @@ class Backups:
         yield from self._anywhere("shelve", order, lambda _name: where)
 
     def unshelve(self):
-        def order(tasks, _given, run):
-            takes = rooms.RoomOnEngine(self.removes.known) if tasks and self.world.engine else None
-            return self._over(takes, tasks, functools.partial(shelve.unshelve, run=run))
+        def order(tasks, _given, run, *moving):
+            if self.world.engine:
+                takes = rooms.RoomOnEngine(self.removes.known) if tasks else None
+                return self._over(takes, tasks, functools.partial(shelve.unshelve, run=run))
+            for name in moving:
+                del self.errors[name]
+                tasks[name] = {"project_id": "default", "hosts": []}
+            return shelve.unshelve(tasks, run, shelve.Elsewhere(moving, self._moves_to_unshelve))
 
         yield from self._anywhere("unshelve", order, lambda _name: {})
+
+    def _moves_to_unshelve(self, names):
+        moves = yield from self._plan("cold_migrate", names)
+        errors = {name: self.errors.pop(name) for name in names if name in self.errors}
+        acts = {name: move for name, move in moves.items() if move["sequence"]}
+        return {name: self._procedure("cold_migrate", name, move, []) for name, move in acts.items()}, errors
 
     def _over(self, takes, tasks, carry_out):
         """As the action does it; none is found while the engine is away."""

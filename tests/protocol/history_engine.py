@@ -20,7 +20,7 @@ META = {"schema": keys.SCHEMA, "incarnation": "one", "kind": "etcd", "open": Tru
 PLAYBOOKS = {
     "create": 30, "delete": 10, "start": 6, "stop": 6, "reboot": 3, "recover": 3, "refresh": 8, "audit": 6,
     "resize": 8, "cold_migrate": 6, "live_migrate": 8, "confirm_resize": 5, "revert_resize": 5, "confirm_due": 1,
-    "shelve": 4, "unshelve": 4,
+    "shelve": 4, "unshelve": 4, "remove_host": 4, "prepare_hosts": 5,
 }  # fmt: skip
 EVENTS = {
     "silent": 8, "cut_power": 4, "switch_off": 5, "switch_on": 8, "die": 1,
@@ -36,7 +36,7 @@ def made(machines):
         store = machine.host.store
         with store.host_lock():
             registry_mark.keep(store, {"kind": "etcd", "incarnation": META["incarnation"], "revision": revision})
-        carried_out(engine, hosts.report(machine.name, machine.facts([])["document"], 0.0))
+        carried_out(engine, hosts.report(machine.name, machine.facts([])["document"], 0.0, still=True))
     return engine
 
 
@@ -55,6 +55,13 @@ def is_closed(engine):
 def carried_out(engine, procedure):
     """The result of a procedure that asks no host."""
     return driven(procedure, lambda step: engine.transact(step) if isinstance(step, Transact) else engine.scan(step))
+
+
+def check_hosts(world):
+    """All hosts that are there belong to it, also those that had left."""
+    there = {keys.host(world.machines[name].host.uuid) for name in world.inventory if not world.machines[name].dead}
+    if not there <= set(world.engine.keys):
+        raise Violation("R4 the registry does not know %s" % sorted(there - set(world.engine.keys)))
 
 
 def check(world):

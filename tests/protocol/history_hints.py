@@ -39,7 +39,7 @@ def follow(player, name, error, dice, more=3):
         for machine in player.world.machines.values():
             if machine.on and not machine.dead:
                 with player.world.on(machine, "accept"):
-                    machine.accept_state()
+                    machine.prepare()
     for called, uuid in CALLED.findall(hint):
         player.call(uuid, called)
     for called in ANEW.findall(hint):

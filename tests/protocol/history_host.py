@@ -10,6 +10,7 @@ host's code reads: so it shows where the newest content of an instance is.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import itertools
 import json
@@ -34,7 +35,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
     set_aside,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.instance import Instance
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts, leaving
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import (
     failed_instances,
     registry_mark,
@@ -87,6 +88,8 @@ class Machine(volume_fleet_case.Site):
         self.boots += 1
 
     def keep_state(self):
+        if not self.host.settings.prepared:
+            return
         there = "%s.%d" % (self.host.store.state_dir, len(self.older))
         shutil.copytree(self.host.store.state_dir, there)
         self.older.append(there)
@@ -118,8 +121,10 @@ class Machine(volume_fleet_case.Site):
         connection.domains.clear()
         connection.domains.update({uuid: FakeDomain(connection, xml) for uuid, xml in self.whole.items()})
 
-    def accept_state(self):
+    def prepare(self):
         """prepare_hosts -e berth_host_accept_state_directory=true"""
+        gate.install(self.host.hook, self.host.run_dir)
+        self.host.settings = dataclasses.replace(self.host.settings, prepared=True)
         return {"changed": state_directory.establish(self.host.store, accept=True)}
 
     # what it holds
@@ -183,6 +188,7 @@ class Machine(volume_fleet_case.Site):
             "volumes": volumes,
             "state": state,
             "host": self.name,
+            "prepared": host.settings.prepared,
         }
         document.update(num_instances=len(instances), generation=next(self.readings))
         used = {"vcpus_used": "vcpus", "memory_mb_used": "memory_mb", "local_gb_used": "disk_gb"}
@@ -204,6 +210,14 @@ class Machine(volume_fleet_case.Site):
         """The facts of this host, with what its records say of moves."""
         return {**self.facts(about), "moves": self.network.views(self.host)}
 
+    def host_clean(self, authorities, check=False):
+        host = self.host
+        below = functools.partial(os.path.join, os.path.dirname(host.store.state_dir))
+        places = leaving.Places(below("host.json"), below("pki"), host.hook, host.run_dir, below("code"), ())
+        done = leaving.clean(host, authorities, places, check)
+        host.settings = dataclasses.replace(host.settings, prepared=check)
+        return {"changed": True, **done}
+
     def migration(self, **arguments):
         return self.network.run_leg(self.host, **arguments)
 
@@ -224,7 +238,8 @@ class Machine(volume_fleet_case.Site):
     def instance(self, uuid, state, **given):
         params = {"name": None, "project_id": None, "flavor": None,
                   "token": None, "seed": None, "shutdown_timeout": 1, "after": None, "reboot": "soft", "state": state,
-                  "changed_disks": False, "moved_by": None, "snapshot": None, "only_claim": False, "shelve_to": None, **given}  # fmt: skip
+                  "changed_disks": False, "moved_by": None, "snapshot": None, "snapshot_memory": False, "only_claim": False,
+                  "shelve_to": None, **given}  # fmt: skip
         instance = Instance(self.host, uuid, timeout=1)
         changed = acts.act(instance, params, False)
         return {"changed": changed, "instance": instance.summary()}

@@ -16,7 +16,8 @@ FILES = ("mkdir", "link", "rename", "replace", "rmdir", "unlink", "remove")
 CALLS = (
     (fake_domain.FakeDomain, ("createWithFlags", "destroy", "end", "undefineFlags", "setMetadata")),
     (fake_domain.FakeDomain, ("attachDeviceFlags", "detachDeviceFlags", "blockResize", "updateDeviceFlags")),
-    (fake_libvirt.FakeConnection, ("defineXMLFlags",)),
+    (fake_domain.FakeDomain, ("suspend", "resume", "snapshotCreateXML")),
+    (fake_libvirt.FakeConnection, ("defineXMLFlags", "restoreFlags")),
 )
 
 

@@ -23,12 +23,10 @@ from history_host import Machine
 from volume_fleet_case import answers_of
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import registry_mark
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
-    majority,
-    removal,
     what_to_operate,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import RegistryUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import (
@@ -37,6 +35,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures imp
     locate,
     operate,
     plan_create,
+    remove_host,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import (
     audit,
@@ -49,6 +48,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry impor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.adopts import AdoptsOnEngine
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.changes import ChangesOnEngine
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.leaves import LeavesEngine
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.transactions import RegistryClosed
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_document
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
@@ -251,6 +251,12 @@ class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names)
 
     def audit(self):
         """Of a person who knows which hosts are gone for good."""
+        self.audited = yield from self._of_registry(audit.audit)
+
+    def use_registry(self):
+        yield from self._of_registry(enrol.use_registry)
+
+    def _of_registry(self, procedure):
         change = enrol.Run(
             kind="etcd",
             hosts=self.inventory,
@@ -261,7 +267,7 @@ class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names)
             lost=self.world.dead(),
         )
         try:
-            self.audited = yield from procedure_case.play(audit.audit(change), self._ask_step, engine=self.world.engine)
+            return (yield from procedure_case.play(procedure(change), self._ask_step, engine=self.world.engine))
         except BerthError as error:
             for name in self.names:
                 self.refused(name, error)
@@ -379,19 +385,18 @@ class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names)
     # hosts
 
     def remove_host(self):
-        """Only of a lost host: what is removed on another one has tests of its own."""
-        seen = yield from self.read()
         host = self.options["host"]
+        names = {self.world.uuid(name): name for name in self.world.names}
+        leaves = LeavesEngine() if self.world.engine else None
         try:
-            removal.check_removable(seen, host, self.lost, {self.world.uuid(name): name for name in self.world.names})
-            gone = majority.removed(seen.member_lists, host, seen.uuids().get(host))
-            for other in set(seen.documents) - {host} if gone else ():
-                told = {**majority.agreed(seen.member_lists), **gone}
-                yield from self.ask(other, "rescan", (), {"members": told})
+            seen = yield from self.read()
+            yield from self._play(remove_host.remove_host(remove_host.Removal(host, names, {}, self.lost, leaves), seen))
             self.world.take_out(host)
         except BerthError as error:
             self.refused(host, error)
 
     def prepare_hosts(self):
-        reply = yield from self.ask(self.options["host"], "accept_state")
-        self.failed(self.options["host"], reply)
+        """Over a registry, use_registry takes the host in afterwards."""
+        host = self.options["host"]
+        if not self.failed(host, (yield from self.ask(host, "prepare"))) and host not in self.world.inventory:
+            self.world.inventory.append(host)

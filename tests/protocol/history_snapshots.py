@@ -2,13 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Snapshots inside the disks of a history: the host's code finds the table that QEMU would write, and each entry has the
-counter that the disk had then."""
+counter that the disk had then. The file with a guest's memory says the counters of its disks: beside others it is never read."""
 
 from __future__ import annotations
 
 import struct
+from xml.etree import ElementTree
 
-from history_host import read_disk, write_disk
+from fake_domain import FakeDomain
+from fake_libvirt import FakeConnection
+from history_host import read_disk, sources, write_disk
+from memory_names import Violation
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import inside, layers
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import qemu_nodes
@@ -32,17 +36,48 @@ def set_up(world, monkeypatch):
 
         return changed
 
-    def together(_guest, files, tag):
+    def together(guest, files, tag):
         world.fuse.burn()
+        check_open(guest)
         for path in files:
             make(path, tag)
+
+    def of_running(guest, path, tag):
+        burning(delete)(path, tag)
+        check_open(guest)
 
     monkeypatch.setattr(inside, "make", burning(make))
     monkeypatch.setattr(inside, "delete", burning(delete))
     monkeypatch.setattr(inside, "go_back", burning(back))
     monkeypatch.setattr(qemu_nodes, "snapshot", together)
-    monkeypatch.setattr(qemu_nodes, "delete_snapshot", lambda _guest, path, tag: burning(delete)(path, tag))
+    monkeypatch.setattr(qemu_nodes, "delete_snapshot", of_running)
+    keep_counters(monkeypatch)
     monkeypatch.setattr(disks, "check_container", lambda _path: None)
+
+
+def check_open(guest):
+    if guest.closed:
+        raise Violation("H2 a file of %s is changed below its QEMU, which has given it up" % guest.uuid)
+
+
+def keep_counters(monkeypatch):
+    write_memory, bring_back = FakeDomain.snapshotCreateXML, FakeConnection.restoreFlags
+
+    def counters(xml):
+        return "<!-- %s -->" % sorted((path, read_disk(path)) for path in sources(xml) if path.endswith("qcow2"))
+
+    def kept(guest, xml, flags):
+        write_memory(guest, xml, flags)
+        with open(ElementTree.fromstring(xml).find("memory").get("file"), "a", encoding="utf-8") as stream:
+            stream.write(counters(guest.XMLDesc()))
+
+    def back(connection, path, xml, flags):
+        if not connection.saveImageGetXMLDesc(path).endswith(counters(xml)):
+            raise Violation("H7 %s is read beside disks of another moment" % path)
+        bring_back(connection, path, xml, flags)
+
+    monkeypatch.setattr(FakeDomain, "snapshotCreateXML", kept)
+    monkeypatch.setattr(FakeConnection, "restoreFlags", back)
 
 
 def read(path):
@@ -94,12 +129,15 @@ def oldest(path):
 class Snapshots:
     """The playbooks; the option names a snapshot."""
 
-    def _named(self, operation):
+    def _named(self, operation, **given):
         name = self.options.get("berth_snapshot") or self.dice.choice(NAMES)
-        return self.operate(operation, snapshot=name)
+        return self.operate(operation, snapshot=name, **given)
 
     def snapshot(self):
         yield from self._named("snapshot")
+
+    def snapshot_with_memory(self):
+        yield from self._named("snapshot", snapshot_memory=True)
 
     def delete_snapshot(self):
         yield from self._named("delete_snapshot")

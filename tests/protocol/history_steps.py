@@ -34,7 +34,7 @@ ALL = 0.5  # of the runs of create, and how many of the others name one instance
 PLAYBOOKS = {
     "create": 30, "start": 6, "stop": 6, "reboot": 4, "recover": 3, "delete": 8, "recover_record": 6, "keep_one": 6,
     "pause": 3, "unpause": 3, "suspend": 3, "resume": 3, "rescue": 3, "unrescue": 3,
-    "snapshot": 8, "revert_snapshot": 6, "delete_snapshot": 2, "shelve": 5, "unshelve": 6, "rename": 6,
+    "snapshot": 8, "snapshot_with_memory": 4, "revert_snapshot": 6, "delete_snapshot": 2, "shelve": 5, "unshelve": 6, "rename": 6,
     "backup": 10, "restore": 4, "image_from_instance": 2, "clone": 4, "adopt": 6, "leave": 2,
     "remove_host": 2, "prepare_hosts": 3, "resize": 8, "cold_migrate": 6, "live_migrate": 8,
     "update_disks": 7, "update": 6, "rebuild": 4, "delete_volume": 3, "confirm_resize": 5, "revert_resize": 5, "confirm_due": 1,
@@ -461,6 +461,9 @@ def settle(player, rounds=8):
         machine.up = machine.on
     if world.engine and is_closed:
         player.play_run("audit", world.names)
+    for name, machine in world.machines.items():
+        if name in world.inventory and not machine.host.settings.prepared:  # it was removed, and comes back
+            player.play_run("prepare_hosts", world.names, host=name)
     dice = random.Random(7)
     left = list(world.entries.first)  # what is followed may give them other names
     for _round in range(rounds):
@@ -479,11 +482,13 @@ def settle(player, rounds=8):
     else:
         raise Violation("H5 create is still refused: %s" % "\n  ".join(dict.fromkeys(player.trail[-12:])))
     unshelve(player, list(names))
+    if world.engine and not player.play_run("use_registry", list(names)):
+        history_engine.check_hosts(world)
     check_end(player, list(names))
 
 
 def unshelve(player, names):
-    """What is shelved gets its disks back, if its host has room for it."""
+    """What is shelved gets its disks back where there is room: on its host, and without an engine on any other."""
     world = player.world
     shelved = {
         record.uuid
@@ -493,7 +498,7 @@ def unshelve(player, names):
     }
     for name in [name for name in names if world.uuid(name) in shelved]:
         for error in player.play_run("unshelve", [name], player.lost()).values():
-            if "Make room on" not in (error["hint"] or ""):
+            if "Make room on" not in (error["hint"] or "") or not world.engine and world.has_room():
                 raise Violation("H5 %s stays shelved: %s" % (name, said(error)))
         world.check()
 

@@ -165,7 +165,12 @@ class World:
         return self.machines.get(host) or history_backups.BackupHost
 
     def take_out(self, host):
-        self.inventory.remove(host)
+        self.inventory = [name for name in self.inventory if name != host]
+
+    def has_room(self):
+        """Whether a host has room for the largest instance."""
+        left = [machine for machine in self.machines.values() if machine.name in self.inventory and not machine.dead]
+        return any(machine.used_mb() + LARGER["memory_mb"] <= history_host.MEMORY_MB for machine in left)
 
     def dead(self):
         return [name for name in self.inventory if self.machines[name].dead]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import sys
 from pathlib import Path
@@ -150,6 +151,20 @@ def test_what_a_lost_host_had_counts_no_more_after_an_older_registry_was_restore
     assert histories.play(HOSTS, NAMES, [run("create"), *steps(host)]) is None
 
 
+@pytest.mark.parametrize(
+    "silent, off", [*itertools.permutations(range(HOSTS), 2), *((host, None) for host in range(HOSTS))]
+)
+def test_an_instance_that_has_moved_to_a_silent_host_is_not_made_again_where_no_registry_heard_of_the_move(
+    monkeypatch, silent, off
+):
+    """The run was killed when both hosts had done their part. ``off``: given up as lost, as if it were the source."""
+    monkeypatch.setattr(histories, "ON_ENGINE", True)
+    gone = [Step("silent", host=silent, number=2), *([] if off is None else [Step("switch_off", host=off)])]
+    for calls in (18, 22):
+        moved = [run("create"), run("live_migrate", killed=(calls, 0))]
+        assert histories.play(HOSTS, NAMES, [*moved, *gone, run("create", lost="off", confirmed=True)]) is None
+
+
 def test_two_guests_are_found_where_hosts_exchange_what_they_know_without_their_lock(monkeypatch):
     exchange_unlocked(monkeypatch)
     found = (histories.play(HOSTS, NAMES, rivals(seed)) for seed in range(200))
@@ -190,6 +205,27 @@ SNAPSHOTS = [
 
 def test_a_disk_goes_back_to_its_snapshot_wherever_it_is_and_whoever_is_killed():
     assert histories.play(HOSTS, NAMES, [run("create"), *SNAPSHOTS]) is None
+
+
+# The same with the memory of the guest, which is in the way of a move to another host.
+WITH_MEMORY = [
+    step
+    for number in range(20)
+    for step in (
+        run("snapshot_with_memory", killed=(CALLS, number)),
+        run("snapshot_with_memory"),
+        run("cold_migrate"),
+        run("revert_snapshot", killed=(CALLS, number)),
+        run("revert_snapshot"),
+        run("start"),
+        run("delete_snapshot", killed=(CALLS, number)),
+        run("delete_snapshot"),
+    )
+]
+
+
+def test_memory_comes_back_beside_the_disks_of_its_moment_whoever_is_killed():
+    assert histories.play(HOSTS, NAMES, [run("create"), *WITH_MEMORY]) is None
 
 
 MOUNTED, KEPT = 8, 5  # dice by which an increment goes there, and two backups are kept
@@ -254,6 +290,25 @@ SHELVED = [
 
 def test_what_a_shelved_guest_wrote_is_in_its_backup_or_on_its_host_whoever_is_killed():
     assert histories.play(HOSTS, NAMES, [run("create"), *SHELVED]) is None
+
+
+FULL = tuple(
+    "web%d" % number for number in range(2, 6)
+)  # they have the room of its host while the first one is shelved
+
+
+@pytest.mark.parametrize("number", range(14))
+def test_what_is_unshelved_on_another_host_has_its_disks_there_whoever_is_killed(number):
+    """The same dice choose the same host for all of them, as long as that has room."""
+    steps = [
+        run("create", ("web1",)),
+        run("shelve", ("web1",), dice=(MOUNTED, KEPT)[number % 2]),
+        *(run("create", (name,)) for name in FULL),
+        run("unshelve", ("web1",), killed=(CALLS + 2 * number, number % 4)),
+        run("unshelve", ("web1",)),
+        run("unshelve", ("web1",)),
+    ]
+    assert histories.play(HOSTS, ["web1", *FULL], steps) is None
 
 
 # Each is killed at another change on a host; what was refused says what to do, and the instance is known by its new name alone.

@@ -144,7 +144,7 @@ def tasks_in(part, becomes=False):
 def asking():
     """The actions that ask several hosts something."""
     paths = (ROOT / "plugins" / "action").glob("*.py")
-    asks = re.compile(r"\b(ask|carry_out|tell_owners|cleaning\.clean)\(|reading import read|\bPlaceInstances\b")
+    asks = re.compile(r"\b(ask|carry_out|tell_owners)\(|reading import read|\bPlaceInstances\b")
     return {path.stem for path in paths if asks.search(path.read_text("utf-8"))}
 
 

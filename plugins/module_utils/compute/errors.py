@@ -59,7 +59,11 @@ class SnapshotFailed(BerthError):
 
 class SnapshotNotPossible(BerthError):
     """The instance has no disk of its own that can have a snapshot, or one that cannot: it is raw, or an adopted one that stands
-    on another file."""
+    on another file. Or its memory is asked for, and its guest does not run or also writes to what the snapshot leaves out."""
+
+
+class MemoryNotRestored(BerthError):
+    """libvirt did not bring the memory of a snapshot back. The disks are those of the snapshot, and the guest is off."""
 
 
 class SnapshotIncomplete(BerthError):

@@ -16,7 +16,7 @@ from ..model.errors import BerthError, InstanceExists
 from ..model.identity import ADOPTED, DEFAULT_PROJECT, NAME, instance_uuid
 from ..model.messages import Document, View
 from . import majority, own_uuids
-from .errors import DuplicateInstance, MoveContradicted
+from .errors import DuplicateInstance, KvmHostNotFound, MoveContradicted
 from .fleet import Fleet, Place
 from .locate import check_no_stray, check_none_silent, holders
 
@@ -89,7 +89,12 @@ def find(fleet: Fleet, name: str, project: str, uuid: str, on: Optional[str] = N
     ]
     if len(found) == 1:
         return found[0]
+    if not found and on is not None and on not in {*fleet.documents, *fleet.verdicts}:
+        raise KvmHostNotFound.of(ON, on, [*fleet.documents, *fleet.verdicts])
     if not found:
+        own = fleet.places.get(uuid)
+        if own:
+            raise InstanceExists("%s is an instance already, on %s" % (name, " and ".join(sorted({each["host"] for each in own}))))
         check_none_silent(fleet, name, ())
         raise GuestToAdoptUnknown(
             "no host has a guest %s that is no instance%s" % (uuid if told else name, " on %s" % on if on else ""),

@@ -12,7 +12,8 @@ from ..model.clones import CloneNotPossible
 from ..model.lifecycle import ACTIVE, OWN
 from ..model.messages import Document
 from ..model.move_errors import InstanceInvalidState
-from . import adopting
+from ..model.request_spec import ServerGroup
+from . import adopting, groups
 from .fleet import Fleet, Place
 from .locate import holders
 from .sides import InstanceNotFound
@@ -36,6 +37,7 @@ def with_source(spec: Document, fleet: Fleet, source: str, uuid: str, lost: Coll
             hint=clone_hints.move_afterwards(spec["name"], source),
         )
     _check_flavor(spec, place)
+    _check_group(spec, place, fleet)
     return {**cloned, "requested_destination": {"host": place["host"]}}
 
 
@@ -73,6 +75,21 @@ def _check_flavor(spec: Mapping[str, Any], place: Place) -> None:
         raise CloneNotPossible(
             "%s has no data disk %s, which %s has" % (spec["name"], ", ".join(lacks), place["name"]),
             hint=clone_hints.name_its_disks(),
+        )
+
+
+def _check_group(spec: Document, place: Place, fleet: Fleet) -> None:
+    """A clone is made beside its source, where its group may have no place for it."""
+    group = spec.get("group")
+    if not group or group["policy"] != groups.ANTI_AFFINITY:
+        return
+    there = [each for each in fleet.documents[place["host"]]["instances"] if not each["foreign"]]
+    members, most = len(groups.others(spec, there)), ServerGroup(group).max_server_per_host
+    if members >= most:
+        raise CloneNotPossible(
+            "a clone is made on the host of its source, and anti-affinity group %s has %d of at most %d members on %s"
+            % (group["name"], members, most, place["host"]),
+            hint=clone_hints.leave_group(spec["name"], place["name"]),
         )
 
 

@@ -152,6 +152,11 @@ class BecomeFailed(BerthError):
     done there."""
 
 
+class HostNotAsked(BerthError):
+    """A variable with which Ansible logs in to the host cannot be read, such as one of a vault whose password was not given. The
+    host was not asked."""
+
+
 class NoHostAnswered(BerthError):
     """No KVM host answered, or the inventory has none. Nothing was done."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Dict, Iterable, List, Mapping, Optional
 
+from ..model import fleet_hints
 from ..model.errors import BerthError
 from ..model.lifecycle import CLAIM
 from ..model.messages import Document
@@ -53,7 +54,10 @@ def violation(spec: Document, hosts: List[str]) -> Optional[GroupPolicyViolation
     """The error if ``hosts`` hold members too, or None if there are none."""
     if not hosts:
         return None
-    return GroupPolicyViolation("server group %s has members on %s too" % (spec["group"]["name"], ", ".join(hosts)))
+    name = spec["group"]["name"]
+    return GroupPolicyViolation(
+        "server group %s has members on %s too" % (name, ", ".join(hosts)), hint=fleet_hints.one_host_for_group(name)
+    )
 
 
 def broken_by(group: Document, members: Iterable[Mapping[str, Any]]) -> str:

@@ -131,12 +131,12 @@ OPERATIONS: Dict[str, Operation] = {
         "resumed", needs_one=True, differences=True, repairs=True, runs=True,
     ),
     "revert_snapshot": Operation(
-        Words("reverted to the snapshot", "would be reverted to the snapshot", "did not run since it was reverted to it"),
+        Words("reverted to the snapshot", "would be reverted to the snapshot", "was reverted to it already"),
         "snapshot_reverted", SNAPSHOT, needs_one=True, differences=True,
     ),
     "snapshot": Operation(
         Words("snapshot made", "snapshot would be made", "has this snapshot"),
-        "snapshotted", SNAPSHOT, needs_one=True, differences=True,
+        "snapshotted", {**SNAPSHOT, "snapshot_memory": ("berth_snapshot_memory",)}, needs_one=True, differences=True,
     ),
     "snapshots": Operation(
         Words("shown", "would be shown", "is shown above"), module="instance_info", selected=False, differences=True,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Collection, Dict, Iterable, List, Optional
+from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 from ..model import hints
 from ..model.catalog import DEFAULT_ZONE
@@ -53,10 +53,10 @@ class Decision:
         """What put a host first, where no explanation was made."""
         return "drawn among the hosts that fit, seed %d" % self.seed if self.draws else "best of the hosts that fit"
 
-    def explanation(self, moves: bool = False, may_stay: Collection[str] = ()) -> str:
+    def explanation(self, moves: bool = False, may_stay: Optional[Mapping[str, str]] = None) -> str:
         """For each request the verdict on each host, and for a failed one the smallest change that would help.
         ``moves``: the request ignores the host that it leaves, and hosts that it must not go to. ``may_stay``: the instances
-        that a switch would let stay where they are."""
+        that a switch would let stay where they are, with their hosts."""
         if not self.result:
             return ""
         text = "\n".join(
@@ -65,17 +65,18 @@ class Decision:
         advice = self.advice()
         if moves:
             text = text.replace(IGNORED, "the instance is on it now, or berth_target_host names another host")
-            advice = [line for line in advice if DO_NOT_IGNORE not in line] + self._staying(may_stay)
+            advice = [line for line in advice if DO_NOT_IGNORE not in line] + self._staying(may_stay or {})
         return text + "\n".join(advice)
 
-    def _staying(self, names: Collection[str]) -> List[str]:
+    def _staying(self, hosts: Mapping[str, str]) -> List[str]:
         """A line for each of those that failed and would fit on the host that it ignores because it is there."""
         lines = []
         for answer in self._to_advise():
-            if answer.spec.name in names and fits_unignored(
-                self.result.host_states, answer.spec.document, self.options, self.aggregates, self.seed
+            host = hosts.get(answer.spec.name)
+            if host and fits_unignored(
+                self.result.host_states, answer.spec.document, host, self.options, self.aggregates, self.seed
             ):
-                stay = hints.resize_on_its_host(", ".join(answer.spec.ignore_hosts))
+                stay = hints.resize_on_its_host(host)
                 lines.append("%s would fit: %s" % (answer.spec.name, stay))
         return lines
 

@@ -9,7 +9,7 @@ from typing import Any, List, Mapping, Sequence
 
 from ..placement.text import table
 
-HEADS = ("INSTANCE", "SNAPSHOT", "MADE AT", "GUEST WAS", "ROOM", "DISKS")
+HEADS = ("INSTANCE", "SNAPSHOT", "MADE AT", "GUEST WAS", "MEMORY", "ROOM", "DISKS")
 
 
 def lines(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> List[str]:
@@ -20,6 +20,7 @@ def lines(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> List[str]:
             each["name"],
             each["made_at"] or "not whole",
             each["taken"] or "",
+            "yes" if each.get("memory") else "no",
             "%d GiB" % each["size_gb"],
             ", ".join(each["disks"]),
         )

@@ -12,9 +12,9 @@ from typing import Collection, Mapping, Optional, Sequence
 
 from ..model import fleet_hints, hints, host_hints
 from . import host_identity
-from .errors import HostNotLost, HostUnknown
+from .errors import HostNotAsked, HostNotLost, HostUnknown
 
-NO_ANSWER, HUNG, UNPREPARED = "UNREACHABLE", "LibvirtTimeout", "HostNotPrepared"
+NO_ANSWER, HUNG, UNPREPARED, NOT_ASKED = "UNREACHABLE", "LibvirtTimeout", "HostNotPrepared", HostNotAsked.__name__
 CLOSED = NO_ANSWER + ": closed"
 
 
@@ -48,6 +48,8 @@ def describe(host: str, reasons: Mapping[str, str]) -> str:
     reason = reasons.get(host, NO_ANSWER)
     if is_closed(reason):
         return "%s, which is %s" % (host, reason.partition(": ")[2])
+    if has_code(reason, NOT_ASKED):
+        return "%s (%s)" % (host, reason)
     return "%s (which is there, but: %s)" % (host, reason) if is_there(reason) else "%s, which does not answer" % host
 
 
@@ -59,6 +61,8 @@ def hint(hosts: Sequence[str], reasons: Mapping[str, str], given: Collection[str
         return hints.bring_back(hosts)
     if not there:
         return hints.bring_back_or_lost(hosts, sorted(set(given) - set(hosts)))
+    if all(has_code(reasons[host], NOT_ASKED) for host in there):
+        return hints.run_again()  # the reason says what to do first
     if all(has_code(reasons[host], HUNG) for host in there):
         return hints.restart_hung_libvirt()
     if all(has_code(reasons[host], UNPREPARED) for host in there):

@@ -91,7 +91,8 @@ def _find(instance: Instance, fleet: Fleet, lost_hosts: Collection[str], strict:
                 "%s is to be the guest %s, which no host has as an instance" % (instance["name"], instance["uuid"]),
                 hint=hints.list_guests(),
             )
-        own_uuids.check_new(name, project, uuid)
+        if not noted.known:  # what a lost host had keeps its uuid
+            own_uuids.check_new(name, project, uuid)
         return
     _set_found(instance, fleet, hosts[-1], EXISTING if owners else CLAIMING)
     if owners:

@@ -381,7 +381,7 @@ INSTANCE = {
     "berth_admin_password_hash": Secret(PasswordHash()),
     "berth_admin_password": Secret(NoPassword()),
     "berth_disk_config": OneOf("auto", "manual"),
-    "berth_state": OneOf("active", "stopped"),
+    "berth_state": OneOf("active", "stopped", hints=dict.fromkeys(("absent", "deleted"), input_hints.delete_it())),
     "berth_access_ip_v4": AccessAddress(4),
     "berth_access_ip_v6": AccessAddress(6),
 }

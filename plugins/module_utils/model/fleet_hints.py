@@ -26,6 +26,19 @@ def allow_become(host: str, method: str) -> str:
     )
 
 
+def correct_login() -> str:
+    """Ansible cannot render a variable with which it logs in to a host."""
+    return "Correct that variable of the inventory, such as ansible_host or ansible_become_password; the host itself is not at fault"
+
+
+def one_host_for_group(group: str) -> str:
+    """The policy of a server group is affinity, and its members are on several hosts."""
+    return (
+        "Bring them to one host with berth.kvm.migrate -e berth_target_host=HOST, or give the group another policy, such as "
+        "soft-affinity, in berth_server_groups.%s" % group
+    )
+
+
 def run_again_after_interruption() -> str:
     """A person or a program ended the run in the middle."""
     return "Hosts may still finish the step that they were given. Run the same command again: it goes on from there"

@@ -34,6 +34,11 @@ def bring_authority_key_back(file: str) -> str:
     return "Restore %s from a backup" % file
 
 
+def bring_authority_back(stem: str) -> str:
+    """The authority's key or certificate is damaged, or they are not of each other."""
+    return "Restore %s-ca.key and %s-ca.pem from a backup" % (stem, stem)
+
+
 def keep_authority() -> str:
     """A certificate authority was made."""
     return "Keep that directory, and a copy of it: a host that is added later needs the same authority"
@@ -102,7 +107,10 @@ def plain_name() -> str:
 
 def name_of_no_host(name: str) -> str:
     """An instance has the name of a KVM host, or a KVM host has berth_flavor."""
-    return "Give the instance another name; if %s is not an instance, remove berth_flavor from it" % name
+    return (
+        "Give the instance another name, or take it out of the KVM hosts (group kvm_hosts); if %s is not an instance, remove "
+        "berth_flavor from it" % name
+    )
 
 
 def name_of_no_group() -> str:
@@ -161,7 +169,27 @@ def no_structure_in_text() -> str:
 
 def list_with_e() -> str:
     """A list is given as text: name=value of -e, and the answers in a survey of AWX, are text."""
-    return 'With -e a list is written as JSON: -e \'{"NAME": ["a", "b"]}\''
+    return 'In YAML a list is written as [a, b]. With -e a list is written as JSON: -e \'{"NAME": ["a", "b"]}\''
+
+
+def name_each(fields: Sequence[str]) -> str:
+    """One of a list of things has no name. ``fields``: what it has besides."""
+    return "Write {name: NAME%s}" % "".join(", %s: ..." % field for field in fields[:2])
+
+
+def define_or_keep() -> str:
+    """A template reads a variable that there is not; the braces may be those of cloud-init or another tool."""
+    return "Define it, or correct its name. If the braces are not for Ansible, write !unsafe before the text in YAML"
+
+
+def delete_it() -> str:
+    """An instance is to be gone by its state in the inventory."""
+    return "berth.kvm.delete --limit NAME deletes an instance; then take it out of the inventory"
+
+
+def less_or_more_quota() -> str:
+    """A project has used its quota."""
+    return "Delete what nobody needs (berth.kvm.show lists what there is), or raise the quota in berth_quotas"
 
 
 def content_of_file(path: str) -> str:
@@ -258,6 +286,11 @@ def give_with_e(variable: str) -> str:
 def leave_out(variable: str) -> str:
     """-e has what the run finds out for each instance."""
     return "Leave %s out" % variable
+
+
+def look_above() -> str:
+    """No host has the variable of an instance; of an inventory with a mistake Ansible takes what is before it."""
+    return "If you gave it to one, Ansible says above why it could not read the whole inventory"
 
 
 def give_inventory() -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from . import adopted, data_disks, hints, input_hints, shelves, snapshots, vm_states, volumes
+from . import adopted, data_disks, hints, input_hints, shelves, snapshot_hints, snapshots, vm_states, volumes
 from .errors import InvalidInput
 from .guest_settings import GuestSettings
 from .lifecycle import ACTIVE, PAUSED
@@ -116,6 +116,17 @@ def check_same_disks(record: Record, planned: Document) -> None:
             % record.name,
             hint=hints.run_again(),
         )
+
+
+def check_no_memory(record: Record) -> None:
+    """Refuse to move to another host what has snapshots with memory: that is a file for the QEMU and the CPU that wrote it."""
+    names = snapshots.with_memory(record.spec)
+    if names:
+        said = "its snapshots with memory stay on their host: %s. %s" % (
+            ", ".join(names),
+            snapshot_hints.delete_one(record.name, names[0]),
+        )
+        raise MigrationPreCheckError(record.uuid, [said])
 
 
 def check_tied_to_host(name: str, spec: Document, kind: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, Mapping, Optional, Set
 
+from . import input_hints
 from .catalog_schema import QUOTA_NAMES, UNLIMITED
 from .errors import BerthError
 
@@ -52,6 +53,7 @@ def check_quota(
     raise QuotaExceeded(
         "Quota exceeded for %s in project %s: %s" % (", ".join(overs), project, why)
         + (". You can only run %d more instances of this type" % allowed if needs.get("instances") else ""),
+        hint=input_hints.less_or_more_quota(),
         overs=overs,
         allowed=allowed,
         requested={name: wanted * need for name, need in needs.items()},
@@ -69,6 +71,7 @@ def check_group_quota(limits: Amounts, members: int, wanted: int, group: str, ot
         raise QuotaExceeded(
             "Quota exceeded, too many servers in group %s: it has %d, %d more are asked for, %d are allowed"
             % (group, members, added, limit),
+            hint=input_hints.less_or_more_quota(),
             overs=["server_group_members"],
             allowed=max(limit - members - others, 0),
             used={"server_group_members": members},

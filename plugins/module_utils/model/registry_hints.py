@@ -77,11 +77,11 @@ def delete_old_copy(name: str, host: str) -> str:
     )
 
 
-def go_back_to_hosts() -> str:
-    """An operation is not done over a registry."""
+def end_what_was_begun(host: str) -> str:
+    """A host is to be removed, and the registry has instances there of which it has no record."""
     return (
-        "Bring the fleet back to the hosts alone, by berth.kvm.use_registry with berth_leave_registry=true. Then do it, and go over to "
-        "the registry again"
+        "berth.kvm.audit brings the registry to what the hosts say. For those that stay, with their names in --limit: berth.kvm.delete "
+        "gives up what a run has begun on %s, and berth.kvm.create goes on with it. Then run this again" % host
     )
 
 

@@ -246,6 +246,7 @@ _SNAPSHOT = object_of(
     {
         "name": word(snapshots.NAME, snapshots.LONGEST_NAME),
         **dict.fromkeys(("made_at", "taken"), or_null(text())),
+        "memory": flag,
         "size_gb": _COUNT,
         "disks": list_of(text(), data_disks.MOST + 1),
     }

@@ -136,9 +136,10 @@ _OF_SNAPSHOT = object_of(
         "taken": or_null(choice("off", "frozen", "running")),
         "size_gb": whole(0, 1 << 24),
         "disks": list_of(word(r"[a-z0-9-]+", 64), data_disks.MOST + 1),
+        "memory": flag,
         "reverting": flag,
     },
-    optional=("reverting",),
+    optional=("memory", "reverting"),
 )
 
 

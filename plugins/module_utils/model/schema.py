@@ -96,16 +96,16 @@ class Word:
 
 
 class OneOf:
-    """One of the words ``choices``."""
+    """One of the words ``choices``. ``hints``: what to do about other words."""
 
-    def __init__(self, *choices: str) -> None:
-        self.choices = choices
+    def __init__(self, *choices: str, hints: Optional[Mapping[str, str]] = None) -> None:
+        self.choices, self.hints = choices, hints or {}
         self.rule = "one of " + ", ".join(choices)
 
     def check(self, value: Any, field: str) -> str:
         if value not in self.choices:
             near = nearest(value, self.choices)
-            raise InvalidInput(field, value, self.rule, hint=near and meant(near))
+            raise InvalidInput(field, value, self.rule, hint=self.hints.get(str(value)) or near and meant(near))
         return str(value)
 
 
@@ -185,7 +185,9 @@ class Fields:
         if not isinstance(value, dict):
             rule = "a mapping with the fields %s" % ", ".join(self.fields)
             raise InvalidInput(field, value, rule, hint=structure_as_text(value))
-        names = [*(name for name in value if name not in self.fields), *self.fields]
+        unknown = [name for name in value if name not in self.fields]
+        told = {nearest(name, self.fields) for name in unknown}  # of what was meant nobody says again that it lacks
+        names = [*unknown, *(name for name in self.fields if name not in told or value.get(name) is not None)]
         values = together(functools.partial(self._field, name, value.get(name), field) for name in names)
         return dict(zip(names, values))
 
@@ -242,7 +244,8 @@ class Named:
         elif isinstance(value, (list, tuple)):
             for at, thing in enumerate(value):
                 if not isinstance(thing, dict) or thing.get("name") is None:
-                    raise InvalidInput("%s[%d]" % (field, at), thing, "a mapping with a name")
+                    hint = input_hints.name_each(list(getattr(self.thing, "fields", ())))
+                    raise InvalidInput("%s[%d]" % (field, at), thing, "a mapping with a name", hint=hint)
                 yield thing["name"], self._without_name(thing)
         else:
             rule = "a mapping by name, or a list of mappings with a name"

@@ -5,7 +5,8 @@
 
 Each is kept inside the qcow2 files of the root disk and the data disks, so the file of a disk stays one file. ``made_at`` is
 null until it is whole, and again from when its removal begins. ``taken``: whether the guest was off, running, or frozen by
-its agent. ``reverting``: the disks are on their way back to it.
+its agent. ``memory``: it has the memory of the guest, in a file beside the disks. ``reverting``: the disks are on their way
+back to it.
 """
 
 from __future__ import annotations
@@ -56,6 +57,23 @@ def called(found: str) -> Optional[str]:
     """Return the name of the snapshot that QEMU calls ``found``, or None if it is none of ours."""
     name = found[len(_PREFIX) :] if found.startswith(_PREFIX) else ""
     return name if _NAME.match(name) else None
+
+
+def memory_file(name: str) -> str:
+    """The name of the file, beside the disks, with the guest's memory."""
+    return "memory-" + name
+
+
+def with_memory(spec: Mapping[str, Any]) -> List[str]:
+    return [each["name"] for each in of(spec) if each.get("memory")]
+
+
+MORE_MIB = 256  # beside the guest's memory: that of its devices, such as its screen
+
+
+def memory_gb(spec: Mapping[str, Any]) -> int:
+    """The GiB that a file with the guest's memory may take."""
+    return -(-(spec["flavor"]["memory_mb"] + MORE_MIB) // 1024)
 
 
 def total_gb(spec: Mapping[str, Any]) -> int:
@@ -114,5 +132,6 @@ def unfinished(spec: Mapping[str, Any]) -> Sequence[str]:
 
 
 def shown(spec: Mapping[str, Any]) -> List[Document]:
-    """For people: {name, made_at (null: not whole), taken, size_gb, disks}."""
-    return [{part: each.get(part) for part in ("name", "made_at", "taken", "size_gb", "disks")} for each in of(spec)]
+    """For people: {name, made_at (null: not whole), taken, memory, size_gb, disks}."""
+    parts = ("name", "made_at", "taken", "size_gb", "disks")
+    return [{**{part: each.get(part) for part in parts}, "memory": bool(each.get("memory"))} for each in of(spec)]

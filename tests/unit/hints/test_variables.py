@@ -151,3 +151,33 @@ def test_files_of_the_user_data_are_taken_as_injected_files_or_alone():
     assert refused.hint == input_hints.in_one_place("berth_files", "write_files")
     assert build(berth_files=[file, {"path": "/b", "content": "x"}])[1]["cloud_config"].count("path") == 2
     assert build(berth_user_data=text)[1]["cloud_config"] is None
+
+
+@pytest.mark.follows("name_each")
+@pytest.mark.parametrize("disk", [10, {"size_gb": 10}])
+def test_a_disk_of_a_list_that_has_no_name_is_taken_once_it_is_written_as_the_hint_has_it(disk):
+    refused = refusal(berth_disks=[disk])
+    assert refused.hint == "Write {name: NAME, size_gb: ..., bus: ...}"
+    assert build(berth_disks=[{"name": "logs", "size_gb": 10, "bus": "scsi"}])[0]["disks"]
+
+
+@pytest.mark.follows("delete_it")
+@pytest.mark.parametrize("state", ["absent", "deleted"])
+def test_who_wants_an_instance_gone_by_its_state_is_told_what_deletes_it(state):
+    assert refusal(berth_state=state).hint == input_hints.delete_it()
+
+
+@pytest.mark.parametrize("given, ours", [("running", "active"), (True, "active"), ("off", "stopped")])
+def test_the_states_by_their_names_elsewhere_are_told_in_ours(given, ours):
+    assert refusal(berth_state=given).hint == "Did you mean %s?" % ours
+    assert build(berth_state=ours)
+
+
+def test_a_field_that_is_meant_by_another_name_is_told_once():
+    flavors = {"berth_flavors": {"small": {"cpus": 1, "ram": 512, "disk": 1}}}
+    refused = refusal({**catalog(), **flavors})
+    assert [each.hint for each in (refused, *refused.also)] == [
+        "Did you mean vcpus?",
+        "Did you mean memory_mb?",
+        "Did you mean root_gb?",
+    ]

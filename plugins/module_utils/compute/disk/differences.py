@@ -15,7 +15,7 @@ import shlex
 import stat
 from typing import List, Optional, Tuple
 
-from ...model import adopted, data_disks, guest_settings, volumes
+from ...model import adopted, data_disks, guest_settings, snapshots, volumes
 from ...model.errors import MOST_NAMED, BerthError
 from ...model.lifecycle import ACTIVE, OWN
 from ...model.state_hints import UNDEFINE
@@ -127,6 +127,7 @@ def found_beside(pool_path, record, specs, going=None) -> List[Difference]:
     that are removed too, by default all."""
     own = DISKS | {data_disks.file_of(disk["name"]) for spec in specs for disk in data_disks.check(spec)}
     own |= {disk["path"] for spec in specs for disk in adopted.disks(spec)}
+    own |= {snapshots.memory_file(name) for spec in specs for name in snapshots.with_memory(spec)}
     gone = [each for each in volumes.of(record.spec) if going is None or each["name"] in going]
     directories = [paths.instance(pool_path, record.uuid), *(paths.volume(pool_path, each["uuid"]) for each in gone)]
     disks = [paths.instance(pool_path, record.uuid, file) for file in own]

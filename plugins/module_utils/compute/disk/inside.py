@@ -8,6 +8,7 @@ guest/qemu_nodes.py has the snapshots of a running guest.
 from __future__ import annotations
 
 import json
+import os
 
 from ...model import snapshots
 from .. import paths
@@ -37,13 +38,14 @@ def go_back(path, tag):
 
 
 def lacking(pool_path, record, entry):
-    """Return the names of the disks of a snapshot in the record that do not have it."""
+    """Return the names of the disks of a snapshot in the record that do not have it, and "memory" if that is gone."""
     tag, files = snapshots.tag(entry["name"]), {each.name: each.file for each in disk.plan(record.spec)}
+    memory = paths.instance(pool_path, record.uuid, snapshots.memory_file(entry["name"]))
     return [
         name
         for name in entry["disks"]
         if name not in files or tag not in snapshots_in(paths.instance(pool_path, record.uuid, files[name]))
-    ]
+    ] + ["memory"] * (bool(entry.get("memory")) and not os.path.lexists(memory))
 
 
 def bitmaps(path, error):

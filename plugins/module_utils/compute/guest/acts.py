@@ -21,13 +21,13 @@ class Act(NamedTuple):
     """``do`` and ``would`` return whether anything was, or would be, changed, for (instance, arguments of the module).
     ``shown``: the guest's state afterwards, None if it stays. ``compared``: the guest or its definition may change, so it is
     compared with its record again. ``parts``: what else of the summary would be another, for
-    (summary, arguments). ``lockable``: a lock stops it."""
+    (instance, summary, arguments). ``lockable``: a lock stops it."""
 
     do: Callable[[Any, Params], Any]
     would: Callable[[Any, Params], bool]
     shown: Optional[str] = None
     compared: bool = True
-    parts: Optional[Callable[[Params, Params], Params]] = None
+    parts: Optional[Callable[[Any, Params, Params], Params]] = None
     lockable: bool = True
 
 
@@ -107,18 +107,19 @@ ACTS: Dict[str, Act] = {
         compared=False, lockable=False,
     ),
     "snapshotted": Act(
-        lambda instance, p: snapshots.snapshot(instance, p["snapshot"]),
-        lambda instance, p: snapshots.would_snapshot(instance, p["snapshot"]),
-        parts=lambda before, p: {"snapshots": _others(before, p["snapshot"]) + [{"name": p["snapshot"]}]},
+        lambda instance, p: snapshots.snapshot(instance, p["snapshot"], p["snapshot_memory"]),
+        lambda instance, p: snapshots.would_snapshot(instance, p["snapshot"], p["snapshot_memory"]),
+        parts=lambda _instance, before, p: {"snapshots": _others(before, p["snapshot"]) + [{"name": p["snapshot"]}]},
     ),
     "snapshot_reverted": Act(
         lambda instance, p: snapshots.revert(instance, p["snapshot"]),
         lambda instance, p: snapshots.would_revert(instance, p["snapshot"]),
+        parts=lambda instance, _before, p: snapshots.after_revert(instance, p["snapshot"]),
     ),
     "snapshot_deleted": Act(
         lambda instance, p: snapshots.delete(instance, p["snapshot"]),
         lambda instance, p: snapshots.would_delete(instance, p["snapshot"]),
-        parts=lambda before, p: {"snapshots": _others(before, p["snapshot"])},
+        parts=lambda _instance, before, p: {"snapshots": _others(before, p["snapshot"])},
     ),
     "disks_updated": Act(
         lambda instance, p: update_disks(instance, p["disks"], p["volumes"]),
@@ -127,7 +128,7 @@ ACTS: Dict[str, Act] = {
     "renamed": Act(
         lambda instance, p: rename.rename(instance, p["new_name"]),
         lambda instance, p: rename.would_rename(instance, p["new_name"]),
-        compared=False, parts=lambda _before, p: {"name": p["new_name"]},
+        compared=False, parts=lambda _instance, _before, p: {"name": p["new_name"]},
     ),
     "updated": Act(
         lambda instance, p: _of_update(instance).update(instance, p),
@@ -135,7 +136,7 @@ ACTS: Dict[str, Act] = {
     ),
     "rebuilt": Act(
         rebuild.rebuild, rebuild.would_rebuild,
-        parts=lambda _before, p: {"image": p["spec"]["image"]["name"], "snapshots": []},
+        parts=lambda _instance, _before, p: {"image": p["spec"]["image"]["name"], "snapshots": []},
     ),
     "shelved": Act(shelve.shelve, shelve.would_shelve, "shutdown"),
     "unshelved": Act(shelve.unshelve, lambda instance, _p: shelve.would_unshelve(instance), "running"),
@@ -164,7 +165,7 @@ def act(instance: Any, params: Params, dry: bool) -> bool:
 def outcome_of(instance: Any, params: Params, dry: bool, gone: Any = ()) -> Dict[str, Any]:
     """The reply of module instance: {changed, instance, diff}. ``gone``: what that gives up, in words."""
     row = ACTS[params["state"]]
-    parts = (lambda before: row.parts(before, params)) if row.parts else None
+    parts = (lambda before: row.parts(instance, before, params)) if row.parts else None
     return power.outcome_of(
         instance, params, dry, lambda: act(instance, params, dry), gone, row.shown, row.compared, parts
     )

@@ -366,13 +366,18 @@ def entitle(domain, title):
     _call("naming the guest", domain.setMetadata, require_libvirt().VIR_DOMAIN_METADATA_TITLE, title, None, None, flags)
 
 
+def _with_secrets(what, domain):
+    """Return the definition of the guest's next start, such that it can be defined from it."""
+    library = require_libvirt()
+    flags = library.VIR_DOMAIN_XML_INACTIVE | library.VIR_DOMAIN_XML_SECURE
+    return _call(what, domain.XMLDesc, flags)
+
+
 def keep_definition(connection, domain):
     """Define a running guest again that somebody undefined: otherwise libvirt forgets it and its TPM once it is off."""
-    library = require_libvirt()
     try:
         if not _call("reading the domain", domain.isPersistent):
-            flags = library.VIR_DOMAIN_XML_INACTIVE | library.VIR_DOMAIN_XML_SECURE
-            text = _call("reading the running guest's definition", domain.XMLDesc, flags)
+            text = _with_secrets("reading the running guest's definition", domain)
             _call("defining the domain", connection.defineXMLFlags, text, 0)
     except BuildFailed:
         if _is_on(domain):
@@ -412,6 +417,36 @@ def save(connection, uuid):
     domain = find(connection, uuid)
     keep_definition(connection, domain)
     _call("saving the guest's memory", domain.managedSave, 0, timeout=CALL_TIMEOUT + _memory_seconds(domain))
+
+
+def save_beside(domain, path):
+    """Write the memory of the paused guest to the file ``path``, and leave the guest paused. libvirt notes no snapshot of it."""
+    library = require_libvirt()
+    wanted = ElementTree.Element("domainsnapshot")
+    ElementTree.SubElement(wanted, "memory", {"snapshot": "external", "file": path})
+    disks = ElementTree.SubElement(wanted, "disks")
+    for target in ElementTree.fromstring(definitions(domain)[0]).iterfind("devices/disk/target"):
+        ElementTree.SubElement(disks, "disk", {"name": target.get("dev"), "snapshot": "no"})
+    text, flags = ElementTree.tostring(wanted, encoding="unicode"), library.VIR_DOMAIN_SNAPSHOT_CREATE_NO_METADATA
+    timeout = CALL_TIMEOUT + _memory_seconds(domain)
+    _call("saving the guest's memory", domain.snapshotCreateXML, text, flags, timeout=timeout)
+
+
+def saved_definition(connection, path):
+    """Return the definition of the guest whose memory is in the file ``path``."""
+    return _call("reading the memory's file", connection.saveImageGetXMLDesc, path, 0)
+
+
+def restore(connection, uuid, path):
+    """Let the guest, which is off, go on with the memory in the file ``path``, as it is defined now. libvirt refuses memory of
+    other devices."""
+    domain, runs = find(connection, uuid), require_libvirt().VIR_DOMAIN_SAVE_RUNNING
+    root = ElementTree.fromstring(_with_secrets("reading the definition", domain))
+    for defined in root.findall("cpu"):  # such as host-model, of which a start makes the model that it finds
+        root.remove(defined)
+    root.extend(ElementTree.fromstring(saved_definition(connection, path)).findall("cpu"))
+    text, timeout = ElementTree.tostring(root, encoding="unicode"), 2 * CALL_TIMEOUT + _memory_seconds(domain)
+    _call("bringing the guest's memory back", connection.restoreFlags, path, text, runs, timeout=timeout)
 
 
 def discard_memory(connection, uuid):

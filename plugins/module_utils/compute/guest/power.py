@@ -207,7 +207,7 @@ def _expected(before, shown, parts):
     """Return the summary as a run would leave it."""
     if shown == "absent":
         return {"uuid": before["uuid"], "state": shown}
-    return dict(before, state=shown or before["state"], **(parts(before) if parts else {}))
+    return {**before, "state": shown or before["state"], **(parts(before) if parts else {})}
 
 
 def start(instance, token, seed):

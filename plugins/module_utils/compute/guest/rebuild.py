@@ -225,6 +225,8 @@ def _replace(instance, record, made, given):
 def _remove_snapshots(instance, record):
     """They were of root disk and data disks together, so the data disks lose their part, and keep what they have now."""
     pool, ours = instance.host.pool_of(record), snapshots.tags(record.spec)
+    for name in snapshots.with_memory(record.spec):
+        paths.remove(paths.instance(pool, record.uuid, snapshots.memory_file(name)))
     for planned in disks.plan(record.spec):
         path = paths.instance(pool, record.uuid, planned.file)
         for tag in layers.snapshots_in(path) if planned.kind == disks.DATA else ():

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Snapshots of the disks of an instance: made while the guest runs or is off, gone back to while it is off, deleted.
+"""Snapshots of the disks of an instance, if asked with its memory: made while the guest runs or is off, gone back to while it
+is off, deleted.
 
 Each is inside the qcow2 file of each disk. A disk that stands on an image is made independent of it first, since only then a
 move takes disk and snapshots along as one file. The record names a snapshot, with its room, before anything is done, and says
@@ -17,33 +18,34 @@ import os
 from typing import Any, List, Sequence, Set
 from xml.etree import ElementTree
 
-from ...model import adopted, snapshot_hints, snapshots
+from ...model import adopted, hints, host_hints, snapshot_hints, snapshots
 from ...model.errors import BerthError
 from ...model.safe_text import clean
-from ...model.vm_states import CHANGES
+from ...model.vm_states import ACTIVE, CHANGES, said
 from .. import paths
 from ..disk import disk as disks
 from ..disk import disk_chain, inside, layers, virtual_size
-from ..errors import SnapshotFailed, SnapshotIncomplete, SnapshotNotPossible
+from ..errors import MemoryNotRestored, SnapshotFailed, SnapshotIncomplete, SnapshotNotPossible
 from ..move import block_jobs
+from ..move.following import FULL
 from ..move.merge import merge, unstartable
 from ..record import journal, ledger
-from . import agent, domain, qemu_nodes, startable
+from . import agent, domain, qemu_nodes, snapshot_memory, startable
 from .update_disks import note
 
 SNAPSHOT, REVERT, DELETE = "snapshot", "revert_snapshot", "delete_snapshot"
 OFF, FROZEN, RUNNING = "off", "frozen", "running"  # how the guest was when a snapshot was taken
 
 
-def snapshot(instance, name):
+def snapshot(instance, name, memory=False):
     """Make the snapshot unless it is there. Return whether anything was changed."""
     with instance.store.instance_lock(instance.uuid, timeout=instance.timeout):
-        if not would_snapshot(instance, name):
+        if not would_snapshot(instance, name, memory):
             return False
         instance.host.require_prepared()
         record = instance.at_rest(SNAPSHOT)
         startable.own_disks(instance.host, record)
-        record = _claim(instance, record, name)
+        record = _claim(instance, record, name, memory)
         try:
             record = _make(instance, record, name)
         except BerthError as error:
@@ -53,22 +55,29 @@ def snapshot(instance, name):
         return True
 
 
-def would_snapshot(instance, name):
+def would_snapshot(instance, name, memory=False):
     record, host = instance.at_rest(SNAPSHOT), instance.host
     entry = snapshots.find(record.spec, snapshots.check_name(name))
     if entry and entry["made_at"]:
         _check_whole(instance, record, entry)
+        if memory and not entry.get("memory"):
+            raise SnapshotNotPossible(
+                "%s has a snapshot %s, without its memory. Give the new one another name" % (record.name, name)
+            )
         return False
     startable.check_owner(host, record)
     startable.check_reverted(record)
     if entry is None:
         snapshots.check_room(record.name, record.spec)
     has = included(host, record)
+    memory = _has_memory(entry, memory)
+    if memory:
+        snapshot_memory.check(instance, record)
     check_alone(host, record, has)
     disk_chain.check_snapshot(host, record)
     _check_no_others_jobs(instance, record)
     with instance.store.host_lock():
-        _room(instance, record, entry, has)
+        _room(instance, record, entry, has, memory)
     instance.told = left_out(host, record)
     return True
 
@@ -81,28 +90,49 @@ def revert(instance, name):
         record = instance.at_rest(REVERT)
         startable.own_disks(instance.host, record)
         entry = snapshots.find(record.spec, name)
-        spec = snapshots.with_one(record.spec, dict(entry, reverting=True))
-        record = instance.swap(record.replace(spec=spec, task_state=CHANGES[REVERT].task))
-        for path in _files(instance, record, entry["disks"]):
-            instance.observe("revert disk")
-            inside.go_back(path, snapshots.tag(name))
-        instance.observe("reverted")
-        record = journal.noted(record, REVERT, snapshot=name, made_at=entry["made_at"])
+        goes_on, why = snapshot_memory.fits(instance, record, entry), None
+        if _is_back(instance, entry):
+            domain.start(instance.host.connection, instance.uuid)  # the run that was killed may have left it paused
+        else:
+            record = _disks_back(instance, record, entry)
+            why = snapshot_memory.bring_back(instance, record, entry) if goes_on else None
+        now = said(ACTIVE) if goes_on and not why else {}
+        record = journal.noted(instance.store.read(instance.uuid), REVERT, snapshot=name, made_at=entry["made_at"])
+        record = journal.faulted(record, why) if why else record
         at_rest = {part: value for part, value in entry.items() if part != "reverting"}
-        instance.swap(record.replace(spec=snapshots.with_one(record.spec, at_rest), task_state=None))
+        instance.swap(record.replace(spec=snapshots.with_one(record.spec, at_rest), task_state=None, **now))
+        if why:
+            raise MemoryNotRestored(
+                "the disks of %s are those of snapshot %s, and libvirt does not bring its memory back: %s"
+                % (record.name, name, why),
+                hint=hints.start_it(record.name),
+            )
         return True
 
 
+def _disks_back(instance, record, entry):
+    spec = snapshots.with_one(record.spec, dict(entry, reverting=True))
+    record = instance.swap(record.replace(spec=spec, task_state=CHANGES[REVERT].task))
+    for path in _files(instance, record, entry["disks"]):
+        instance.observe("revert disk")
+        inside.go_back(path, snapshots.tag(entry["name"]))
+    instance.observe("reverted")
+    return record
+
+
 def would_revert(instance, name):
-    """A guest that did not run since an earlier revert to it has nothing to lose."""
+    """A guest that nothing was done to since an earlier revert to it is where it should be."""
+    record = instance.store.read(instance.uuid)
+    last = record.history[-1] if record and record.history else {}
+    if record and record.task_state is None and (last.get("event"), last.get("snapshot")) == (REVERT, name):
+        return False
     record = instance.at_rest(REVERT)
     entry = snapshots.need(record.name, record.spec, snapshots.check_name(name))
-    last = record.history[-1] if record.history else {}
-    if record.task_state is None and (last.get("event"), last.get("snapshot")) == (REVERT, name):
-        return False
     if snapshots.reverting(record.spec) not in (None, name):
         startable.check_reverted(record)
     _check_whole(instance, record, entry)
+    if _is_back(instance, entry):
+        return True
     if domain.is_active(instance.host.connection, instance.uuid):
         raise SnapshotFailed(
             "%s is stopped by its record, and its guest runs" % record.name,
@@ -111,7 +141,35 @@ def would_revert(instance, name):
     startable.check_owner(instance.host, record)
     disk_chain.check_unsaved(instance.host, record)
     disk_chain.check(instance.host, record)
+    if entry.get("memory"):
+        _check_goes_on(instance, record, entry)
     return True
+
+
+def _is_back(instance, entry):
+    """Whether a run that was killed has brought the guest back with its memory."""
+    begun = entry.get("memory") and entry.get("reverting")
+    return bool(begun) and domain.is_active(instance.host.connection, instance.uuid)
+
+
+def _check_goes_on(instance, record, entry):
+    """Check that the guest could start here, or say that its memory does not fit it any more."""
+    if snapshot_memory.fits(instance, record, entry):
+        instance.host.require_prepared()
+        spec = snapshots.with_one(record.spec, dict(entry, reverting=False))
+        startable.check(instance.host, record.replace(spec=spec))
+    else:
+        instance.told = [
+            "the memory of snapshot %s does not fit the guest any more: it has other CPUs, memory or devices (%s). So the next "
+            "start boots it from the disks" % (entry["name"], snapshot_memory.misfit(instance, record, entry))
+        ]
+
+
+def after_revert(instance, name):
+    """What of the summary a revert changes."""
+    record = instance.store.read(instance.uuid)
+    goes_on = snapshot_memory.fits(instance, record, snapshots.find(record.spec, name))
+    return {"state": "running"} if goes_on else {}
 
 
 def delete(instance, name):
@@ -139,6 +197,7 @@ def would_delete(instance, name):
     startable.check_reverted(record)
     tag = snapshots.tag(snapshots.check_name(name))
     there = any(tag in layers.snapshots_in(path) for path in _files(instance, record))
+    there |= os.path.lexists(snapshot_memory.path(instance, record, name))
     if there or snapshots.find(record.spec, name):
         _check_no_others_jobs(instance, record)
         return True
@@ -168,21 +227,28 @@ def _files(instance, record, names=None):
     return [paths.instance(pool_path, record.uuid, found[each].file) for each in wanted if each in found]
 
 
-def _room(instance, record, entry, has):
+def _has_memory(entry, asked):
+    """Whether the snapshot gets the memory: one that was begun with it is finished with it."""
+    return bool(asked or entry and entry.get("memory"))
+
+
+def _room(instance, record, entry, has, memory):
     """Return (GiB of the snapshot of the disks ``has``, what they take here beside what ``entry`` has). The caller holds the host's
     lock."""
     files = _files(instance, record, [disk.name for disk in has])
     size_gb = sum(-(-virtual_size.read(path, "qcow2")[0] // disks.GIB) for path in files)
+    size_gb += snapshots.memory_gb(record.spec) if memory else 0
     more = size_gb - (entry or {}).get("size_gb", 0)
     return size_gb, ledger.allocate(instance.host, record, more) if more > 0 else None
 
 
-def _claim(instance, record, name):
+def _claim(instance, record, name, memory):
     """Write the record that names the snapshot and has its room."""
     with instance.store.host_lock():
         entry = snapshots.find(record.spec, name)
         has = included(instance.host, record)
-        size_gb, more = _room(instance, record, entry, has)
+        memory = _has_memory(entry, memory)
+        size_gb, more = _room(instance, record, entry, has, memory)
         resources = ledger.with_more(record.resources, more) if more else record.resources
         entry = {
             "name": name,
@@ -190,6 +256,7 @@ def _claim(instance, record, name):
             "taken": None,
             "size_gb": max(size_gb, (entry or {}).get("size_gb", 0)),
             "disks": [disk.name for disk in has],
+            **({"memory": True} if memory else {}),
         }
         spec = snapshots.with_one(record.spec, entry)
         instance.observe("snapshot record")
@@ -209,8 +276,12 @@ def _make(instance, record, name):
 
 def _take(instance, record, name):
     """Make it on all disks at one moment. Return how the guest was."""
-    files, tag = _files(instance, record, snapshots.find(record.spec, name)["disks"]), snapshots.tag(name)
+    entry = snapshots.find(record.spec, name)
+    files, tag = _files(instance, record, entry["disks"]), snapshots.tag(name)
     guest = _running(instance)
+    if entry.get("memory"):
+        snapshot_memory.take(instance, record, guest, files, name)
+        return RUNNING
     if guest is None:
         for path in files:
             inside.make(path, tag)
@@ -235,7 +306,9 @@ def _stand_alone(instance, record, names, only_begun=False):
 
 
 def _delete_from_disks(instance, record, name):
+    snapshot_memory.let_go_on(instance, record)
     tag, guest = snapshots.tag(name), _running(instance)
+    paths.remove(snapshot_memory.path(instance, record, name))
     for path in _files(instance, record):
         if tag in layers.snapshots_in(path):
             instance.observe("snapshot delete")
@@ -260,6 +333,8 @@ def forgotten(record, name):
 
 def _give_up(instance, name, error):
     """Undo a snapshot that failed. What cannot be undone stays in the record, for the next run."""
+    if FULL in error.message and not error.hint:
+        error.hint = host_hints.make_room_in_pool(instance.host.pool_of(instance.store.read(instance.uuid)))
     record = journal.faulted(instance.store.read(instance.uuid), error)
     with contextlib.suppress(BerthError):
         if not any(os.path.lexists(paths.merging_file(path)) for path in _files(instance, record)):

@@ -54,6 +54,7 @@ def check(instance, record):
     if record.vm_state in (vm_states.ERROR, vm_states.SHELVED):
         # refuses: its disks are not of one time, or not here
         vm_states.check(record.name, record.vm_state, "start", record.task_state)
+    startable.check_reverted(record)  # also while its guest runs, which a run that was killed has brought back
     if not domain.is_active(instance.host.connection, instance.uuid):
         check_memory(instance, record)
         startable.check(instance.host, record)
@@ -77,6 +78,17 @@ def start(instance, record, event="start"):
     instance.host.require_prepared()
     task_state = SPAWNING if record.task_state == SPAWNING else vm_states.CHANGES[event].task
     record = instance.swap(record.replace(**vm_states.said(vm_states.started(record.spec)), task_state=task_state))
+    record = make_ready(instance, record)
+    instance.observe("start guest")
+    _start_guest(instance.host, record)
+    instance.observe("start done")
+    form = nvram.form(nvram.path(instance.host.pool_of(record), record.uuid))  # libvirt has made the file by now
+    spec = hardware.keep_variables(volumes.used(record.spec), form)
+    instance.swap(journal.noted(record, event).replace(task_state=None, spec=spec))
+
+
+def make_ready(instance, record):
+    """Make all that a guest needs before it is started, its permit last. Return the record."""
     if domain.find(instance.host.connection, instance.uuid) is None:
         instance.observe("start define")
         host = instance.host.for_guests(record.spec.get("pool"))
@@ -92,12 +104,7 @@ def start(instance, record, event="start"):
     disk.remove_of_rescue(instance.host.pool_of(record), record)
     instance.observe("start permit")
     gate.permit(instance.uuid, instance.host.run_dir)
-    instance.observe("start guest")
-    _start_guest(instance.host, record)
-    instance.observe("start done")
-    form = nvram.form(nvram.path(instance.host.pool_of(record), record.uuid))  # libvirt has made the file by now
-    spec = hardware.keep_variables(volumes.used(record.spec), form)
-    instance.swap(journal.noted(record, event).replace(task_state=None, spec=spec))
+    return record
 
 
 def end(instance, record, grace):

@@ -184,13 +184,25 @@ def _disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:
         if adopted.files(record.spec):
             continue  # its disks are in no directory of berth's
         if _is_at_rest(record) and record.uuid not in here:
-            yield finding("DisksMissing", ERROR, "%s has no disks in a pool of this host" % record.name, record.uuid)
+            yield from _without_disks(host, record)
         elif _is_at_rest(record) and owner.is_another(here[record.uuid], record.uuid, host.settings.uuid):
             path = paths.instance(here[record.uuid], record.uuid, owner.FILE)
             text = "by %s the disks of %s belong to another host than %s" % (path, record.name, host.settings.uuid)
             yield finding("DisksOfAnotherHost", ERROR, text, record.uuid)
         elif _is_at_rest(record) and not adopted.of(record.spec) and not paths.has_seed(here[record.uuid], record.uuid):
             yield finding("SeedMissing", ERROR, "the seed of %s is gone, so it cannot start" % record.name, record.uuid)
+
+
+def _without_disks(host: Host, record: Record) -> Iterator[Finding]:
+    """Nothing if the host's own pool is gone, which _pool tells: the disks are there again with it."""
+    pool, why = record.spec.get("pool"), ""
+    try:
+        host.pool_of(record)
+    except BerthError as error:
+        if pool in (None, host.settings.pool):
+            return
+        why = ": " + error.message
+    yield finding("DisksMissing", ERROR, "%s has no disks in a pool of this host%s" % (record.name, why), record.uuid)
 
 
 def _differing_disks(host: Host, records: Sequence[Record]) -> Iterator[Finding]:

@@ -6,7 +6,6 @@ bitmap of writes in each qcow2 file. A move makes them, and compute/backup; bloc
 
 from __future__ import annotations
 
-import glob
 import os
 import time
 from xml.etree import ElementTree
@@ -20,6 +19,7 @@ from .block_jobs import SOCKET
 
 BACKUP_POLL_SECONDS = 0.02
 LIBVIRT_DIR = "/var/lib/libvirt/qemu"
+LONGEST_NAME = 20  # characters of a guest's name that libvirt takes into that of its directory
 
 
 def show_backup(domain, socket, shown, checkpoint, recorded=None):
@@ -57,10 +57,11 @@ def discard_backup(found):
 
 def socket_of(domain):
     """Return a path in the directory that libvirt makes for this start of the guest, where QEMU may open a socket."""
-    found = glob.glob(os.path.join(LIBVIRT_DIR, "domain-%d-*" % domain.ID()))
-    if len(found) != 1:
+    # a power cut leaves those of other guests, which had the same number
+    directory = os.path.join(LIBVIRT_DIR, "domain-%d-%s" % (domain.ID(), domain.name()[:LONGEST_NAME]))
+    if not os.path.isdir(directory):
         raise TransferFailed("libvirt has no directory of its own for the guest")
-    return os.path.join(found[0], SOCKET)
+    return os.path.join(directory, SOCKET)
 
 
 def begin(domain, root, shown, name, recorded=None):

@@ -90,7 +90,7 @@ def _prepare(host, claim, dry):
     result["pending"] = False
     try:
         spec, token = claim["spec"], claim.get("token") or secrets.token_hex(16)
-        check_identity(spec)
+        check_identity(spec, claim.get("after"))
         result.update(uuid=spec["uuid"], name=spec["name"], token=token)
         _check_machine(host, claim)
         if store.is_buried(token):
@@ -122,11 +122,12 @@ def _check_machine(host, claim):
         raise HostIdentityChanged(text % (claim["spec"]["name"], meant, here))
 
 
-def check_identity(spec):
-    """Check that the uuid of a request follows from its project and name."""
+def check_identity(spec, after=None):
+    """Check that the uuid of a request follows from its project and name. One that had an owner before (``after``) may have been
+    renamed."""
     check_name(spec.get("name"), "spec.name")
     check_uuid(spec.get("uuid"))
-    if spec["uuid"] != instance_uuid(spec.get("project_id"), spec["name"]):
+    if not any(after or ()) and spec["uuid"] != instance_uuid(spec.get("project_id"), spec["name"]):
         raise InvalidInput("spec.uuid", spec["uuid"], "the uuid that follows from project and name")
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ...model import address_clash, hints, nics
+from ...model import address_clash, disk_hints, hints, nics
 from ...model.errors import InstanceExists
 from ...model.host_state import HostState
 from ...model.pools import DISK
@@ -116,8 +116,13 @@ def less_disk(resources, gb):
 
 
 def allocate(host, record, more_gb):
-    """Return what ``more_gb`` takes here, requested alone. The caller holds the host's lock until that is written."""
+    """Return what ``more_gb`` takes here, requested alone. The caller holds the host's lock until that is written. Raise
+    ClaimFailed, which says what to do: the instance is here, so no other host is tried."""
     nothing = {"name": "", "vcpus": 0, "memory_mb": 0}
     data = [{"name": "more", "size_gb": more_gb, "bus": "virtio"}]
     request = RequestSpec({"uuid": record.uuid, "flavor": nothing, "pool": record.spec.get("pool"), "disks": data})
-    return capacity.allocate(Ledger(host).state, request)
+    try:
+        return capacity.allocate(Ledger(host).state, request)
+    except capacity.ClaimFailed as error:
+        error.hint = disk_hints.make_room_for_more(record.name, host.connection.getHostname())
+        raise

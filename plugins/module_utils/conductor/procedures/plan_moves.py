@@ -60,17 +60,17 @@ class Subject(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class Wanted:
     """What a run asks for. ``subject_of``: name -> Subject, or raises what is wrong with it; ``choose``: finds hosts for the
-    instances of a plan, those that are resized are named; ``targets``: name -> the only host that it may go to, ``target`` that
-    of all others; ``together``: name -> uuids of the members of its affinity group that a plan moves between the same hosts;
-    ``drains``: names of those that come home when their host is returned; ``goals``: of a second plan, name -> the
-    destination of its move that has just ended; ``nowhere``: (name, error) -> what is said of an instance that no host has;
-    ``known``: what the registry knows of them, None where the hosts are alone; ``everywhere``: all hosts as that has them, where
-    one is to be chosen; ``dry``: in check mode."""
+    instances of a plan, those that are resized come with the hosts where they are; ``targets``: name -> the only host that it
+    may go to, ``target`` that of all others; ``together``: name -> uuids of the members of its affinity group that a plan moves
+    between the same hosts; ``drains``: names of those that come home when their host is returned; ``goals``: of a second plan,
+    name -> the destination of its move that has just ended; ``nowhere``: (name, error) -> what is said of an instance that no host
+    has; ``known``: what the registry knows of them, None where the hosts are alone; ``everywhere``: all hosts as that has them,
+    where one is to be chosen; ``dry``: in check mode."""
 
     action: str
     run: str
     subject_of: Callable[[str], Subject]
-    choose: Callable[[Dict[str, Instance], Collection[str]], None]
+    choose: Callable[[Dict[str, Instance], Mapping[str, str]], None]
     new_token: Callable[[], str]
     migration: str = "auto"
     target: Optional[str] = None
@@ -243,7 +243,7 @@ def _place(planned: Planned, requests: Mapping[str, Optional[Document]], fleet: 
     groups.refuse_unseen(instances, fleet, silent)
     waiting = {name: each for name, each in instances.items() if each.get("state") != FAILED}
     if waiting:
-        wanted.choose(waiting, resized)
+        wanted.choose(waiting, {name: planned.moves[name]["source"] for name in resized})
     for name, instance in instances.items():
         if instance.get("state") == FAILED:
             planned.refuse(name, instance["error"] or {})

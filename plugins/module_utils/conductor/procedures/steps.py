@@ -11,8 +11,9 @@ A Transact or a Scan goes to the engine of the registry. RegistryUnknown is thro
 
 from __future__ import annotations
 
-from typing import Any, Dict, Generator, Mapping, NamedTuple, Optional, Tuple, TypedDict, TypeVar, Union, cast
+from typing import Any, Dict, Generator, Iterator, Mapping, NamedTuple, Optional, Tuple, TypedDict, TypeVar, Union, cast
 
+from ...model import hints
 from ...model.errors import BerthError
 from ...model.messages import Document
 from ..errors import RegistryUnknown
@@ -119,6 +120,15 @@ Answers = Mapping[str, Any]
 Result = TypeVar("Result")
 Step = Union[Ask, Say, Look, Transact, Scan, Wait]
 Procedure = Generator[Step, Answers, Result]
+
+
+def refusals(replies: Answers) -> Iterator[Tuple[str, str, str]]:
+    """(host, why, what to do) of those that did not do what they were asked."""
+    for host, reply in replies.items():
+        error = reply.get("error") or {}
+        why = reply.get("reason") or error.get("message")
+        if why:
+            yield host, why, error.get("hint") or hints.run_again()
 
 
 def side_by_side(procedures: Mapping[str, Procedure[Result]]) -> Procedure[Dict[str, Result]]:

@@ -10,9 +10,10 @@ import dataclasses
 import functools
 from typing import Any, Callable, Dict, Mapping
 
-from ...model import hints
+from ...model import hints, registry_hints
 from ...model.errors import BerthError, InstanceExists
 from ...model.lifecycle import OWN
+from ..errors import ClaimConflict
 from ..procedures.steps import Ask, Procedure
 from . import holdings, keys
 from .engine import given_back, owned
@@ -36,8 +37,8 @@ class AdoptsOnEngine:
 
     def _begun(self, draft: Draft, task: Mapping[str, Any]) -> Procedure[int]:
         uuid, name, project, guest = (task[part] for part in ("uuid", "name", "project_id", "guest"))
-        key, quota = keys.instance(uuid), keys.quota(project)
-        yield from draft.read(key)
+        key, quota, host_key = keys.instance(uuid), keys.quota(project), keys.host(task["owner"])
+        yield from draft.read(key, host_key)
         entry = draft.get(key) or keys.new_instance(name, project)
         epoch: int = entry["epoch"]
         if entry["owner"] == task["owner"] or any(each["run"] == self.run for each in entry["pending"]):
@@ -45,6 +46,11 @@ class AdoptsOnEngine:
         if set(keys.hosts_of(entry)) - {task["owner"]}:
             text = "the registry has the guest %s on another host, as the instance %s"
             raise InstanceExists(text % (uuid, entry["name"]), hint=hints.another_name())
+        host = draft.get(host_key)
+        if not host:
+            at = task["hosts"][-1]
+            raise ClaimConflict("the registry knows %s no more" % at, hint=registry_hints.enrol_host(at))
+        draft.put(host_key, host)  # written, so that it does not leave meanwhile
         holds = holdings.held_of(guest, project, name, ())
         yield from draft.read(quota, *entry["holds"], *holds)
         holdings.let_go(draft, uuid, set(entry["holds"]) - set(holds))

@@ -79,7 +79,7 @@ def _opened(run: enrol.Run, meta: enrol.Meta, known: Mapping[str, str], fleet: F
 def _compared(
     run: enrol.Run, meta: enrol.Meta, known: Mapping[str, str], kept: contents.Kept, fleet: Fleet
 ) -> Procedure[Audited]:
-    strangers = _strangers(meta, fleet)
+    strangers = _strangers(meta, known, fleet)
     own = {host: document for host, document in fleet.documents.items() if host not in strangers}
     fleet = dataclasses.replace(fleet, documents=own)
     wanted = contents.wanted(kept, enrol.seen_by(run, fleet, known, still=False))
@@ -150,13 +150,14 @@ def _mend(
     return True
 
 
-def _strangers(meta: enrol.Meta, fleet: Fleet) -> Dict[str, Difference]:
+def _strangers(meta: enrol.Meta, known: Mapping[str, str], fleet: Fleet) -> Dict[str, Difference]:
     """The hosts that do not belong to the registry: what they have is no matter of it."""
     found: Dict[str, Difference] = {}
     for host, document in fleet.documents.items():
         mark = document.get("registry")
-        if not enrol.is_of(mark, meta.document):
-            said = "the registry %s" % mark["incarnation"] if mark else "no registry"
+        is_of = enrol.is_of(mark, meta.document)
+        if not is_of or document["uuid"] not in known:
+            said = "no registry" if is_of or not mark else "the registry %s" % mark["incarnation"]
             found[host] = Difference(
                 host, "it belongs to %s. %s" % (said, registry_hints.enrol_host(host)), mends=False
             )

@@ -93,6 +93,10 @@ class Known:
         """The uuids of the hosts that ``lost`` names, by name or uuid."""
         return [host for host, name in self.names.items() if {host, name} & set(lost)]
 
+    def names_owner(self, uuid: str, told: Any) -> bool:
+        """Whether the owner that a host remembers is one that the registry names for the instance."""
+        return bool(told) and uuid in self.entries and told["host_uuid"] in keys.hosts_of(self.entries[uuid])
+
     def notes(self) -> Dict[str, Note]:
         """The same as a host would remember it."""
         return {uuid: _note(entry, self.names) for uuid, entry in self.entries.items()}
@@ -148,9 +152,12 @@ def _as_known(seen: hosts.Seen, known: Known) -> hosts.Seen:
 def with_notes(fleet: Fleet, known: Known) -> Fleet:
     """The fleet with what the registry knows, in place of what hosts remember of each other, beside what those say of themselves
     that were asked, such as that they removed it."""
-    # of what a host remembers of another, only that one knows whether it is over, and nobody may have asked it
+    # of what a host remembers of another, only that one knows whether it is over: it counts if that one is asked, too
     own: Any = {
-        holder: {uuid: {**note, "known": None, "planned": []} for uuid, note in notes.items()}
+        holder: {
+            uuid: {**note, "known": note["known"] if known.names_owner(uuid, note["known"]) else None, "planned": []}
+            for uuid, note in notes.items()
+        }
         for holder, notes in fleet.notes.items()
     }
     fleet.notes = {**own, NAME: known.notes()}
@@ -163,13 +170,14 @@ def _note(entry: Document, names: Mapping[str, str]) -> Note:
 
     owner = entry["owner"]
     known = {**named(owner), "generation": [entry["epoch"], 0]} if owner else None
-    # beside an owner: it is lost, and another host is taking over
-    begun = [each for each in entry["pending"] if each["kind"] == keys.CREATE or not owner]
+    begun = [each for each in entry["pending"] if not owner or each["kind"] != keys.CHANGE]
     planned = [{**named(each["host"]), "run": each["run"]} for each in begun]
+    # an owner that answers has not let go for a move; where another host takes over, it was given up as lost
+    stays = owner and all(each["kind"] == keys.MOVE for each in begun)
     note: Any = {
         "known": known,
         "planned": planned,
-        "after": entry["epoch"] if planned or not owner else 0,
+        "after": max(0, entry["epoch"] - 1) if stays else entry["epoch"],
         "gone": None,
         "left": None,
     }

@@ -74,7 +74,13 @@ def use_registry(run: Run) -> Procedure[Ended]:
     """Have the hosts belong to the registry."""
     meta, fleet, known = yield from _looked(run)
     marks = _marks(fleet)
-    if meta.document and meta.document["open"] and all(is_of(mark, meta.document) for mark in marks.values()):
+    new = {host for host in marks if fleet.documents[host]["uuid"] not in known}  # also those that had left
+    if (
+        meta.document
+        and meta.document["open"]
+        and not new
+        and all(is_of(mark, meta.document) for mark in marks.values())
+    ):
         return Ended(False, len(marks), len(fleet.places), [])
     if run.dry:
         return Ended(True, len(marks), len(fleet.places), [])

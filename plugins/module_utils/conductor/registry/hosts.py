@@ -88,7 +88,7 @@ def reports(seen: Mapping[str, Seen], names: Iterable[str], live: Mapping[str, R
                 with WRONG:
                     found[name]["document"] = with_reserved(known.host, found[name]["document"])
         elif known is None:
-            found[name] = {"reason": "the registry does not know it: read it with berth.kvm.refresh"}
+            found[name] = {"reason": "the registry does not know it: berth.kvm.use_registry takes it in"}
         elif not known.host["trusted"]:
             found[name] = {"reason": "the registry does not trust what it said: berth.kvm.audit says why"}
         else:
@@ -172,17 +172,18 @@ def reservation(instance: Instance, epoch: int) -> Document:
 
 
 def report(name: str, document: Document, read_at: float, still: bool = False) -> Procedure[bool]:
-    """Write what a host has just said, unless a later word of it is there. Return whether it was written. ``still``: no run acts, so
-    there is no later one: a machine that was installed anew counts from the start."""
+    """Write what a host has just said, unless a later word of it is there, or it has left. Return whether it was written. ``still``: no
+    run acts, so there is no later one: a host that is new, or was installed anew, counts from the start."""
     uuid = document["uuid"]
     own = (document.get("state") or {}).get("serial", 0), document.get("generation", 0)
 
     def change(draft: Draft) -> Procedure[bool]:
         key = keys.host(uuid)
         yield from draft.read(key)
-        host = draft.get(key) or {"provider": 0, "serial": 0, "generation": 0, "reserved": {}, "removed": {}}
-        if (own, read_at) <= _read_as(host) and not still:
+        host = draft.get(key)
+        if not still and (host is None or (own, read_at) <= _read_as(host)):
             return False
+        host = host or {"provider": 0, "serial": 0, "generation": 0, "reserved": {}, "removed": {}}
         draft.put(key, {**host, **_told(host, document), "name": name, "serial": own[0], "generation": own[1],
                         "read_at": read_at, "trusted": not (document.get("state") or {}).get("fault")})  # fmt: skip
         draft.writes[keys.facts(uuid)] = keys.written_facts(uuid, document)

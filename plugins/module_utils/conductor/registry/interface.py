@@ -10,7 +10,7 @@ Its methods are procedures, so that whatever carries one out, a playbook or a te
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterable, Mapping, Protocol, Tuple
+from typing import Any, Callable, Dict, Iterable, Mapping, Optional, Protocol, Tuple
 
 from ...model.errors import BerthError
 from ...model.messages import Document
@@ -75,6 +75,14 @@ class Changes(Takes, Protocol):
 
     def stand(self, tasks: Mapping[str, Any]) -> Procedure[Dict[str, BerthError]]:
         """Once the hosts have claimed it, before it is used. Return why some do not have it any more."""
+
+
+class Leaves(Protocol):
+    """What a host that leaves the fleet leaves."""
+
+    def leave(self, host: str, machine: Optional[str]) -> Procedure[bool]:
+        """Return whether it was there. Nothing is placed there from now on, and it can come back as a new host. ``machine``: its
+        uuid; None where it is lost, and all that have its name leave. Raises HostInUse while an instance is there, or may come."""
 
 
 def claim(plan: Plan, hosts: Iterable[str], *parts: str) -> Procedure[Mapping[str, Any]]:

@@ -34,8 +34,9 @@ def refresh(run: enrol.Run) -> Procedure[Refreshed]:
         read_at = run.now()
         fleet = run.read((yield Ask("host_facts", {host: {} for host in run.hosts[at : at + AT_A_TIME]})))
         done.failed.update(fleet.verdicts)
+        known = yield from hosts.names([document["uuid"] for document in fleet.documents.values()])
         for host, document in fleet.documents.items():
-            if not enrol.is_of(document.get("registry"), meta.document):
+            if document["uuid"] not in known or not enrol.is_of(document.get("registry"), meta.document):
                 done.failed[host] = "it does not belong to this registry. %s" % registry_hints.enrol_host(host)
             elif run.dry or (yield from hosts.report(host, document, read_at)):
                 done.written.append(host)

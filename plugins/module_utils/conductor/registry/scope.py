@@ -2,13 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is done over a registry in an engine, and of which hosts a run asks what they have: an operation at its host asks the
-hosts of its instances, which the registry knows; what plans, only looks, or ends a doubt of which copy is right, asks all. What
-is in no list here is refused: it would change what several hosts have without the registry."""
+hosts of its instances, which the registry knows. What is in no list here plans, only looks, removes a host, or ends a doubt of
+which copy is right, and asks all."""
 
 from __future__ import annotations
 
-from ...model import registry_hints
-from ...model.errors import BerthError
 from ..operations import OPERATIONS
 
 # The words are those that the playbooks have for what they do: an operation, or else a decision.
@@ -22,24 +20,6 @@ AT_THE_HOST = (
     "rebuild", "recover", "rescue", "restore", "resume", "revert_snapshot", "shelve", "snapshot", "snapshots", "start", "stop",
     "suspend", "unlock", "unpause", "unrescue",
 )  # fmt: skip
-# What these move, they move as one of MOVES; what they find lost is taken over.
-PLANS = ("apply_plan", "fence_host", "maintain_host", "plan_maintenance", "rolling_reboot", "watch")
-LOOKS = (
-    "ask_fleet", "doctor", "events", "keep_one", "plan_fleet", "recover_record", "report", "show", "show_fleet", "show_volume",
-)  # fmt: skip
-
-
-class NotOverRegistry(BerthError):
-    """This is not done over a registry yet. Nothing was changed."""
-
-
-def check(operation: str) -> None:
-    """Raise NotOverRegistry for what no list has."""
-    if operation not in (*CREATES, *MOVES, *ENDS, *CHANGES, *AT_THE_HOST, *PLANS, *LOOKS):
-        raise NotOverRegistry(
-            "%s is not done over a registry yet, and the fleet of this run belongs to one" % operation,
-            hint=registry_hints.go_back_to_hosts(),
-        )
 
 
 def asks_where(operation: str) -> bool:

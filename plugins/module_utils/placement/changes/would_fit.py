@@ -300,10 +300,11 @@ def smallest_changes(host_documents, requests, options=None, aggregates=(), seed
     return sorted(held, key=lambda change: change.cost)
 
 
-def fits_unignored(host_documents, request, options=None, aggregates=(), seed=0):
-    """Whether the request would get a host if it ignored none."""
+def fits_unignored(host_documents, request, host, options=None, aggregates=(), seed=0):
+    """Whether the request would get a host if it did not ignore ``host``."""
+    others = [name for name in request["ignore_hosts"] if name != host]
     trial = Trial(host_documents, [request], options, aggregates, seed)
-    return trial.holds(Change("request", None, "", 0, lambda states, requests: requests[0].update(ignore_hosts=[])))
+    return trial.holds(Change("request", None, "", 0, lambda states, requests: requests[0].update(ignore_hosts=others)))
 
 
 def _cheapest_that_holds(trial, changes):

@@ -159,6 +159,21 @@ def test_a_wrong_setting_of_kvm_hosts_is_told_before_a_host_is_asked(value):
     assert "(a whole number)" in result["msg"]
 
 
+def test_a_setting_of_kvm_hosts_whose_template_fails_is_told_before_they_are_prepared_and_not_elsewhere():
+    given = {"kvm_hosts": {"berth_host_cpu_allocation_ratio": trust_as_template("{{ of_rack }}")}}
+    result = refusal(given, args={"hosts": ["kvm1", "kvm2"]})
+    assert "kvm1, kvm2: berth_host_cpu_allocation_ratio: 'a template that fails' is not valid" in result["msg"]
+    assert result["msg"].count("of_rack") == 1 and result["error"]["hint"] == input_hints.define_or_keep()
+    assert "failed" not in refusal(given)
+    assert "failed" not in refusal({"kvm_hosts": {**given["kvm_hosts"], "of_rack": 4}}, args={"hosts": ["kvm1", "kvm2"]})
+
+
+@pytest.mark.parametrize("days", [0, 4000, "soon"])
+def test_days_of_certificates_that_cannot_be_are_told_before_a_host_is_asked(days):
+    assert "kvm1, kvm2: berth_host_certificate_days" in refusal({"kvm_hosts": {"berth_host_certificate_days": days}})["msg"]
+    assert "failed" not in refusal({"kvm_hosts": {"berth_host_certificate_days": "30"}})
+
+
 def test_the_same_wrong_value_of_several_instances_is_told_once():
     result = refusal({"web": {"berth_shutdown_timeout": -5}, "kvm1": {"berth_flavour": 1}})
     fields = [result["error"]["field"], *(error["field"] for error in result["error"]["also"])]

@@ -120,6 +120,18 @@ def test_a_clone_is_made_on_no_other_host_and_can_be_moved_afterwards():
     assert planned(web2=VM)["host"] == "h2"
 
 
+@pytest.mark.follows("leave_group")
+def test_a_clone_for_which_its_anti_affinity_group_has_no_place_on_the_host_of_its_source_may_leave_the_group():
+    group = {"berth_server_groups": {"web": {"policy": "anti-affinity"}}}
+    web1, is_in = {**VM, "berth_server_group": "web"}, {"group": "web"}
+    code, message = refused(web1=web1, more=group, **is_in)
+    assert code == "CloneNotPossible" and "group web has 1 of at most 1 members on h2" in message
+    assert clone_hints.leave_group("web2", "web1") in message
+    assert planned(web1=web1, web2={**VM, "berth_server_group": ""}, more=group, **is_in)["host"] == "h2"
+    two = {"berth_server_groups": {"web": {"policy": "anti-affinity", "rules": {"max_server_per_host": 2}}}}
+    assert planned(web1=web1, more=two, **is_in)["spec"]["group"]["name"] == "web"
+
+
 @pytest.mark.parametrize(
     "where", [{"berth_target_host": "h1"}, {"berth_force_hosts": ["h1"]}, {"berth_ignore_hosts": ["h2"]}]
 )

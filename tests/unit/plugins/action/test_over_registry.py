@@ -54,7 +54,7 @@ class Fleet:
         )
 
     def know(self, name):
-        history_engine.carried_out(self.engine, hosts.report(name, self.document(name), 0.0))
+        history_engine.carried_out(self.engine, hosts.report(name, self.document(name), 0.0, still=True))
 
     def document(self, name):
         held = self.has.get(name, [])
@@ -461,21 +461,32 @@ def test_a_host_that_a_move_names_is_asked_although_the_registry_does_not_know_o
 
 @pytest.mark.parametrize(
     "decision",
-    ["apply_plan", "fence_host", "maintain_host", "plan_maintenance", "plan_fleet", "rolling_reboot", "watch"],
+    [
+        "apply_plan",
+        "fence_host",
+        "maintain_host",
+        "plan_maintenance",
+        "plan_fleet",
+        "remove_host",
+        "rolling_reboot",
+        "watch",
+    ],
 )
 def test_what_plans_for_whole_hosts_asks_all_of_them(created, decision):
     _it, read = created.read(decision)
     assert not read.get("failed") and sorted(created.modules()) == [(name, "host_facts") for name in sorted(NAMES)]
 
 
-@pytest.mark.follows("go_back_to_hosts")
-@pytest.mark.parametrize("operation", ["remove_host"])
-def test_what_is_not_done_over_a_registry_is_refused_before_any_host_is_asked(created, monkeypatch, operation):
-    _it, read = created.read(operation)
-    assert read.get("error_code") == "NotOverRegistry" and operation in read["msg"] and created.asked == []
-    monkeypatch.setattr(registry_access, "of_run", lambda *_given: None)  # the fleet left it, as the hint says
-    _it, read = created.read(operation)
-    assert not read.get("failed") and len(created.asked) == len(NAMES)
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_host_that_is_removed_is_forgotten_by_the_registry(created, tmp_path, check_mode):
+    free = next(name for name in NAMES if not created.has.get(name))
+    cleaned, reply = {"changed": True, "removed": ["/etc/berth/host.json"], "left": [], "restart": []}, created.reply
+    created.reply = lambda name, module, given: cleaned if module == "host_clean" else reply(name, module, given)
+    it, _read = created.read("remove_host", berth_ca_directory=str(tmp_path))
+    done = it.run("remove_host", {"name": free}, check_mode=check_mode)
+    assert done["changed"] and done["removed"] == cleaned["removed"]
+    there = {keys.host(of_host(free)), keys.facts(of_host(free))} & set(created.engine.keys)
+    assert len(there) == (2 if check_mode else 0)
 
 
 @pytest.mark.parametrize("operation", ["adopt", "clone", "leave", "rename", "update", "update_disks"])

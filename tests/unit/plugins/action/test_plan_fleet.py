@@ -102,6 +102,11 @@ def test_a_file_that_is_no_plan_is_not_replaced(tmp_path):
     assert plan(controller(), path=str(path))["error_code"] == "InvalidInput" and path.read_text() == "mine"
 
 
+def test_a_file_in_a_directory_that_there_is_not_is_told_as_that(tmp_path):
+    done = plan(controller(), path=str(tmp_path / "nothing" / "plan.yml"))
+    assert done["error"]["field"] == "berth_plan" and "a file in a directory that one may write to" in done["msg"]
+
+
 def test_what_is_off_moves_cold():
     it = controller(
         more={"a": {"power_state": "shutdown", "vm_state": "stopped"}},
@@ -191,7 +196,8 @@ def test_what_may_not_move_counts_in_its_group():
         ({"goal": None}, "berth_goal"),
         ({"drained": []}, "berth_kvm_host"),
         ({"drained": ["h9"]}, "berth_kvm_host"),
-        ({"goal": "balance", "max_moves": "many"}, "berth_max_moves"),
+        ({"goal": "balance"}, "berth_kvm_host"),
+        ({"goal": "balance", "drained": [], "max_moves": "many"}, "berth_max_moves"),
         ({"least_gain": 101}, "berth_least_gain"),
     ],
 )
@@ -313,11 +319,11 @@ def test_a_plan_that_is_only_shown_says_how_to_keep_it(tmp_path, capsys):
 @pytest.mark.follows("install_solver")
 def test_a_goal_that_needs_the_solver_says_how_to_install_it(monkeypatch):
     monkeypatch.setattr(propose, "cp_model", None)
-    done = plan(controller(), goal="balance")
+    done = plan(controller(), goal="balance", drained=[])
     assert done["error_code"] == "SolverMissing" and fleet_hints.install_solver() in done["msg"]
     monkeypatch.undo()
     pytest.importorskip("ortools")
-    assert not plan(controller(), goal="balance").get("failed")
+    assert not plan(controller(), goal="balance", drained=[]).get("failed")
 
 
 def test_what_moved_while_it_was_off_and_was_not_confirmed_is_only_confirmed(tmp_path):

@@ -303,6 +303,12 @@ def test_a_resize_that_only_its_own_host_can_take_is_told_how_it_may_stay_there(
         assert "same_host" not in capsys.readouterr().out, "a migration leaves its host, a target is the only one"
 
 
+def test_a_resize_to_the_host_where_it_is_says_how_it_may_stay_there(capsys):
+    assert "NoValidHost" in plan(args={"target": "h1"})["errors"]["a"]
+    assert "a would fit: " + hints.resize_on_its_host("h1") in capsys.readouterr().out
+    assert plan(args={"target": "h1", "allow_same_host": True})["moves"]["a"]["sequence"] == "resize_here"
+
+
 @pytest.mark.follows("flavor_with_disks")
 def test_who_asks_for_a_smaller_disk_is_told_which_flavors_go_on():
     assert input_hints.flavor_with_disks("small") in plan(instances={"a": vm("less")})["errors"]["a"]

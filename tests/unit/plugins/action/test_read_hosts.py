@@ -70,6 +70,8 @@ def test_a_run_fails_where_no_host_answers_and_says_why_for_each(read):
         and "HostNotPrepared: no settings. Do" in result["msg"]
     )
     assert not read(["web-1"], {"h1": SILENT}, must_answer=False)[0].get("failed")
+    result, _asked = read(["web-1"], {"h1": failure, "h2": failure})
+    assert result["msg"].count("no settings") == 1 and "h1, h2: HostNotPrepared" in result["msg"]
 
 
 def asked_again(monkeypatch, said, module="host_facts", **arguments):

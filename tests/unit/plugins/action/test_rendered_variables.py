@@ -60,6 +60,18 @@ def test_a_vaulted_value_without_the_password_says_how_to_give_it(encrypted, mon
     assert variables(task_vars, "web1", ["berth_locked"]) == {"berth_locked": "true"}
 
 
+@pytest.mark.follows("define_or_keep")
+@pytest.mark.parametrize("change", [{"x": "ours"}, {"berth_metadata": {"id": "{{ x }}"}}], ids=["defined", "unsafe"])
+def test_a_template_of_what_there_is_not_says_how_to_define_it_or_to_keep_the_braces(change):
+    it, task_vars = fleet(berth_metadata={"id": trust_as_template("{{ x }}")})
+    with pytest.raises(InvalidInput) as refused:
+        variables(task_vars, "web1", ["berth_metadata"])
+    assert refused.value.hint == input_hints.define_or_keep()
+    for name, value in change.items():
+        it.inventory.hosts["web1"].set_variable(name, value)
+    assert variables(it.task_vars(), "web1", ["berth_metadata"])["berth_metadata"]["id"] in ("ours", "{{ x }}")
+
+
 def test_a_lookup_that_fails_names_the_variable():
     _it, task_vars = fleet(berth_ssh_keys=[trust_as_template("{{ lookup('ansible.builtin.file', '/nonexistent') }}")])
     with pytest.raises(InvalidInput, match="berth_ssh_keys: 'a template that fails' is not valid"):

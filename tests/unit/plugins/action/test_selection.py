@@ -92,12 +92,13 @@ def test_a_host_that_is_selected_but_no_instance_is_named_with_what_it_lacks(sel
     assert "berth_instances=a selects a, without berth_flavor" in result["msg"]
 
 
+@pytest.mark.follows("look_above")
 @pytest.mark.parametrize("action, args", ACTIONS)
 def test_an_inventory_without_instances_is_no_fault_where_nobody_names_any(action, args, monkeypatch):
     warned = []
     monkeypatch.setattr(selection, "warn", warned.append)
     assert not run(action, args).get("failed")
-    assert "No instance is selected" in warned[0]
+    assert "No instance is selected" in warned[0] and warned[0].endswith(input_hints.look_above())
 
 
 @pytest.mark.parametrize("action, args", [("read_hosts", {}), ("check_variables", {"hosts": ["h1"]})])

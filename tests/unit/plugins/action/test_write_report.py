@@ -471,6 +471,11 @@ def test_a_path_that_is_none_for_a_page_is_refused(case, path, tmp_path, monkeyp
     assert result["error_code"] == "InvalidInput" and "berth_report_page" in result["msg"]
 
 
+def test_a_page_and_a_file_of_metrics_that_are_none_are_told_together(case):
+    result = case.write(page="/etc/passwd", metrics="/x.txt")
+    assert "berth_report_page" in result["msg"] and "berth_metrics" in result["msg"]
+
+
 def test_where_the_disk_is_full_the_earlier_report_stays(case, monkeypatch):
     case.write()
     before = case.page.read_text()

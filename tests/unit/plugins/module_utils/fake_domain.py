@@ -37,6 +37,8 @@ class FakeDomain:
         self.saved, self.saved_in_part, self.persistent = False, False, True
         self.disk_fails = False
         self.snapshots = []  # that libvirt has noted
+        self.closed = False  # its memory was written: QEMU dies of a change of a file before the guest goes on
+        self.memory_fails, self.restored_from = False, None
         self.takes_no_more, self.holds_on, self.resized = False, False, {}
         self.backup, self.checkpoints = None, []  # what its job says of itself, and the names that libvirt has noted
         self.nodes = {}  # of QEMU, that libvirt does not know: name -> (file, name of the one that uses it)
@@ -114,6 +116,19 @@ class FakeDomain:
         """virsh restore, which is a call of the connection."""
         self.createWithFlags()
 
+    def snapshotCreateXML(self, xml, flags):  # noqa: N802
+        wanted = ElementTree.fromstring(xml)
+        assert flags == CONSTANTS["VIR_DOMAIN_SNAPSHOT_CREATE_NO_METADATA"] and self.now == PAUSED
+        targets = [each.get("dev") for each in ElementTree.fromstring(self.XMLDesc()).iterfind("devices/disk/target")]
+        assert [(each.get("name"), each.get("snapshot")) for each in wanted.iter("disk")] == [
+            (each, "no") for each in targets
+        ]
+        with open(wanted.find("memory[@snapshot='external']").get("file"), "w", encoding="utf-8") as stream:
+            stream.write(self.XMLDesc())
+        if self.memory_fails:
+            raise libvirtError(38, "no space left on device")
+        self.closed = True
+
     def managedSaveRemove(self, _flags=0):  # noqa: N802
         self.saved = False
 
@@ -142,6 +157,7 @@ class FakeDomain:
             self.now, self.reason = PAUSED, BY_USER
 
     def resume(self):
+        self.closed = False
         if not self.disk_fails:
             self.now, self.reason = RUNNING, UNKNOWN
 
@@ -249,7 +265,7 @@ class FakeDomain:
 
     def end(self, reason):
         """The guest is off now, for that reason."""
-        self.now, self.reason, self.live = SHUTOFF, reason, None
+        self.now, self.reason, self.live, self.closed = SHUTOFF, reason, None, False
         if not self.persistent:
             del self.connection.domains[self.uuid]
 

@@ -126,6 +126,23 @@ class FakeConnection:
             self.domains[uuid] = FakeDomain(self, xml)
         return self.domains[uuid]
 
+    def saveImageGetXMLDesc(self, path, _flags=0):  # noqa: N802
+        with open(path, encoding="utf-8") as stream:
+            return stream.read()
+
+    def restoreFlags(self, path, xml, flags):  # noqa: N802
+        """libvirt takes what has as many CPUs of the same model."""
+        assert flags == CONSTANTS["VIR_DOMAIN_SAVE_RUNNING"]
+        now, then = (ElementTree.fromstring(text) for text in (xml, self.saveImageGetXMLDesc(path)))
+        for part in ("vcpu", "cpu"):
+            if [ElementTree.tostring(each) for each in now.iter(part)] != [
+                ElementTree.tostring(each) for each in then.iter(part)
+            ]:
+                raise libvirtError(CONSTANTS["VIR_ERR_CONFIG_UNSUPPORTED"], "Target %s does not match source" % part)
+        guest = self.domains[now.findtext("uuid")]
+        guest.createWithFlags()
+        guest.restored_from = path
+
     def storagePoolLookupByName(self, name):  # noqa: N802
         path = self.pools.get(name, self.pool_path)
         text = "<pool type='dir'><name>%s</name><target><path>%s</path></target></pool>" % (name, path)

@@ -31,6 +31,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures imp
     locate,
     operate,
     plan_create,
+    remove_host,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
@@ -243,11 +244,9 @@ class Fleet:
                 self.inventory[name].rescan((), {"members": told})
 
     def remove(self, host):
-        """The end of remove_host, for a host that is lost."""
-        seen = self.read()
-        gone = majority.removed(seen.member_lists, host, seen.uuids().get(host))
-        for name in set(seen.documents) - {host}:
-            self.inventory[name].rescan((), {"members": {**majority.agreed(seen.member_lists), **gone}})
+        """The playbook remove_host, for a host that is lost."""
+        removal = remove_host.Removal(host, {}, {}, lost=[host])
+        procedure_case.run(procedure_case.play(remove_host.remove_host(removal, self.read()), self.ask))
         del self.inventory[host]
 
     def recover_record(self, lost=(), on=None):

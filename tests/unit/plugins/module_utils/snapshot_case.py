@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a guest's QEMU does with snapshots inside its disks, which are real qcow2 files."""
+"""An instance with two disks, which are real qcow2 files, and what its QEMU does with snapshots inside them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ import subprocess
 from xml.etree import ElementTree
 
 import fake_libvirt
+from instance_case import Case
+from volume_case import make_house
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import layers
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import snapshots
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
 
 
 def qemu(*command):
@@ -37,6 +41,7 @@ def answer_as_qemu(monkeypatch):
             found = [{"node-name": "file-" + path, "file": path, "drv": "file"} for path in files]
             found += [{"node-name": path, "file": path, "drv": "qcow2"} for path in files]
             return json.dumps({"return": found})
+        assert not domain.closed, "QEMU would die of it"
         told["orders"].append(command)
         if command == told["refuses"]:
             return json.dumps({"error": {"class": "GenericError", "desc": "no space left"}})
@@ -51,3 +56,46 @@ def answer_as_qemu(monkeypatch):
     monkeypatch.setattr(fake_libvirt.QemuPart, "qemuMonitorCommand", staticmethod(ask))
     monkeypatch.setattr(snapshots.block_jobs, "check_no_others_jobs", lambda *_: None)
     return told
+
+
+class Web(Case):
+    """web1 with a root disk of 1 GiB and a data disk of 2; the host has 10 GiB."""
+
+    def write(self, pattern):
+        for path in (self.root, self.data):
+            qemu("qemu-io", "-f", "qcow2", "-c", "write -P %d 1M 64k" % pattern, str(path))
+
+    def holds(self, pattern):
+        look = "read -P %d 1M 64k" % pattern
+        return [is_so(path, look) for path in (self.root, self.data)]
+
+    @property
+    def data(self):
+        return self.root.parent / "data-logs.qcow2"
+
+    def stop(self):
+        return self.instance().stopped(1)
+
+    def tags(self):
+        return [layers.snapshots_in(str(path)) for path in (self.root, self.data)]
+
+    def take(self, name="one", killed_at=None):
+        return snapshots.snapshot(self.instance(killed_at), name)
+
+    def revert(self, name="one", killed_at=None):
+        return snapshots.revert(self.instance(killed_at), name)
+
+    def delete(self, name="one", killed_at=None):
+        return snapshots.delete(self.instance(killed_at), name)
+
+    def gb(self):
+        return self.record.resources["disk_gb"], (self.record.resources.get("resources") or {}).get("DISK_GB")
+
+
+def made_web(prepared, wanted, monkeypatch):
+    make_house(prepared, wanted, monkeypatch)
+    one = Web(prepared, wanted("web1"))
+    one.make()
+    update_disks(one.instance(), [{"name": "logs", "size_gb": 2}])
+    one.write(1)
+    return one

@@ -78,6 +78,30 @@ def test_an_authority_without_its_key_is_not_made_anew(directory, libvirt):
         ca.Authority(directory, "libvirt")
 
 
+@pytest.mark.follows("bring_authority_back")
+@pytest.mark.parametrize("part, other", [("key", b"x"), ("pem", b"x"), ("key", None)], ids=["key", "certificate", "of another"])
+def test_a_damaged_authority_says_what_to_restore(directory, libvirt, tmp_path, part, other):
+    ca.Authority(str(tmp_path / "other"), "libvirt")
+    path = os.path.join(directory, "libvirt-ca." + part)
+    with open(path, "rb") as file:
+        whole = file.read()
+    with open(path, "wb") as file:
+        file.write(other or (tmp_path / "other" / ("libvirt-ca." + part)).read_bytes())
+    with pytest.raises(ca.AuthorityUnsafe) as refused:
+        ca.Authority(directory, "libvirt")
+    assert refused.value.hint == "Restore libvirt-ca.key and libvirt-ca.pem from a backup"
+    with open(path, "wb") as file:
+        file.write(whole)
+    assert ca.Authority(directory, "libvirt").text == libvirt.text
+
+
+@pytest.mark.parametrize("path", ["file", "file/below"])
+def test_a_directory_that_can_be_none_is_told_by_the_variable_that_names_it(tmp_path, path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ca.InvalidInput, match="berth_ca_directory: .*a directory that there is or can be made"):
+        ca.Authority(str(tmp_path / path), "libvirt")
+
+
 def test_a_dry_look_makes_nothing(directory):
     seen = ca.Authority(directory, "libvirt", dry=True)
     assert seen.reasons({"request": "", "certificate": "", "authority": ""}, NAMES) == ["there is none"]

@@ -14,9 +14,9 @@ from ansible.module_utils._internal._messages import Event, WarningSummary
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import build_results, plan
-from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
-from ansible_collections.berth.kvm.plugins.plugin_utils import host_reply, known_ansible
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import build_results, plan, silence
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, input_hints
+from ansible_collections.berth.kvm.plugins.plugin_utils import answers_of_hosts, host_reply, known_ansible
 
 SYSTEM = {"os_family": "Debian", "service_manager": "systemd"}
 
@@ -135,6 +135,24 @@ def test_what_ansible_says_of_a_module_that_never_ran_is_told_as_its_error():
     assert result["error"] == {
         "code": "ModuleFailed", "message": "no temporary ?[31mdirectory", "retryable": False,
     }  # fmt: skip
+
+
+@pytest.mark.follows("correct_login")
+@pytest.mark.parametrize(
+    "said, todo",
+    [
+        ("'mgmt_ip' is undefined", fleet_hints.correct_login()),
+        ("Error processing keyword 'become_pass': it is none", fleet_hints.correct_login()),
+        ("Attempting to decrypt but no vault secrets found.", input_hints.give_vault_password()),
+    ],
+)
+def test_a_host_whose_login_cannot_be_read_from_the_inventory_was_not_asked_and_is_not_at_fault(said, todo):
+    error = host_reply.answer_of({"failed": True, "msg": said})["error"]
+    assert (error["code"], error["hint"]) == ("HostNotAsked", todo)
+    reason = answers_of_hosts.reason_of({"error": error})
+    assert silence.describe("h1", {"h1": reason}) == "h1 (%s)" % reason
+    assert silence.hint(["h1"], {"h1": reason}) == hints.run_again()
+    assert host_reply.answer_of({"changed": True}) == {"changed": True}
 
 
 def test_the_end_of_what_a_module_wrote_before_it_died_is_in_its_error():

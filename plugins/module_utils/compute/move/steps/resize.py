@@ -8,7 +8,7 @@ them back in a revert; its disks stay as they are.
 
 from __future__ import annotations
 
-from ....model import adopted_move, growth, host_hints, vm_states
+from ....model import adopted_move, flavor_ceilings, host_hints, vm_states
 from ....model import migration as guards
 from ....model import migration as names
 from ....model.lifecycle import CONFIRMING, FROZEN, IN, KEEP, OUT, OWN, RESIZED, RESIZING, RESTORING, REVERTING
@@ -88,6 +88,7 @@ def _new_migration(host, op, kind, record, planned, source, destination, confirm
     migration = names.new_migration(op, kind, here, destination, record, spec, host.now(), confirm_window)
     if not names.same_host(migration):
         adopted_move.check(record.name, spec)
+        guards.check_no_memory(record)
     elif was_on(record.replace(migration=migration)):
         host.effects.check_networks(record, host_hints.bring_network_back(host.identity["name"], record.name))
     return migration
@@ -352,7 +353,7 @@ def grow(host, uuid, token, peer=None, **_ignored):
 
 
 def needs_no_restart(move):
-    return growth.restart_needed(move["old_spec"], move["new_spec"]) is None
+    return flavor_ceilings.restart_needed(move["old_spec"], move["new_spec"]) is None
 
 
 def shrinks(host, record):

@@ -168,6 +168,31 @@ def test_an_instance_without_its_disks_is_found_until_they_are_there_again(well)
     assert look() == []
 
 
+def test_a_pool_that_is_stopped_is_told_alone_and_not_as_missing_disks_of_each_instance_in_it(well):
+    host, _uuid, look = well
+    pool = host.connection.storagePoolLookupByName("berth")
+    pool.pool = SimpleNamespace(XMLDesc=pool.pool.XMLDesc, isActive=lambda: False)
+    host.connection.listAllStoragePools = lambda _flags: []
+    assert codes(look()) == [("PoolMissing", "error", None, False)]
+
+
+def test_a_stopped_pool_that_is_not_the_hosts_own_is_named_with_the_instance_whose_disks_it_has(well, monkeypatch):
+    host, uuid, look = well
+    shutil.move(host.pool / "instances" / uuid, host.pool / "away")
+    record = host.store.read(uuid)
+    plant(host.store, record.replace(spec={**record.spec, "pool": "fast"}))
+    own, stopped = host.pool_path, HostNotPrepared("storage pool fast is not an active directory")
+
+    def pool_path(name=None):
+        if name == "fast":
+            raise stopped
+        return own(name)
+
+    monkeypatch.setattr(host, "pool_path", pool_path)
+    (one,) = [each for each in look() if each["code"] == "DisksMissing"]
+    assert one["said"].endswith("has no disks in a pool of this host: storage pool fast is not an active directory")
+
+
 @pytest.mark.parametrize("now", [fake_libvirt.RUNNING, fake_libvirt.SHUTOFF])
 def test_a_file_of_a_disk_that_is_gone_is_found_whether_the_guest_runs_or_not(well, now):
     host, uuid, look = well

@@ -9,9 +9,9 @@ import json
 
 import pytest
 from data_disk_case import needs_qemu_img
-from instance_case import Case, Killed
+from instance_case import Killed
 from records import plant
-from snapshot_case import answer_as_qemu, is_so, qemu
+from snapshot_case import Web, answer_as_qemu, is_so, made_web, qemu
 from volume_case import make_house
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
@@ -34,40 +34,6 @@ pytestmark = needs_qemu_img
 STEPS = ["snapshot record", "snapshot take", "snapshot taken"]
 
 
-class Web(Case):
-    """web1 with a root disk of 1 GiB and a data disk of 2; the host has 10 GiB."""
-
-    def write(self, pattern):
-        for path in (self.root, self.data):
-            qemu("qemu-io", "-f", "qcow2", "-c", "write -P %d 1M 64k" % pattern, str(path))
-
-    def holds(self, pattern):
-        look = "read -P %d 1M 64k" % pattern
-        return [is_so(path, look) for path in (self.root, self.data)]
-
-    @property
-    def data(self):
-        return self.root.parent / "data-logs.qcow2"
-
-    def stop(self):
-        return self.instance().stopped(1)
-
-    def tags(self):
-        return [layers.snapshots_in(str(path)) for path in (self.root, self.data)]
-
-    def take(self, name="one", killed_at=None):
-        return snapshots.snapshot(self.instance(killed_at), name)
-
-    def revert(self, name="one", killed_at=None):
-        return snapshots.revert(self.instance(killed_at), name)
-
-    def delete(self, name="one", killed_at=None):
-        return snapshots.delete(self.instance(killed_at), name)
-
-    def gb(self):
-        return self.record.resources["disk_gb"], (self.record.resources.get("resources") or {}).get("DISK_GB")
-
-
 @pytest.fixture
 def qmp(monkeypatch):
     return answer_as_qemu(monkeypatch)
@@ -75,12 +41,7 @@ def qmp(monkeypatch):
 
 @pytest.fixture
 def web(prepared, wanted, monkeypatch, qmp):
-    make_house(prepared, wanted, monkeypatch)
-    one = Web(prepared, wanted("web1"))
-    one.make()
-    update_disks(one.instance(), [{"name": "logs", "size_gb": 2}])
-    one.write(1)
-    return one
+    return made_web(prepared, wanted, monkeypatch)
 
 
 @pytest.mark.parametrize("runs", [True, False])
@@ -121,6 +82,7 @@ def test_a_deleted_snapshot_is_on_no_disk_and_gives_its_room_back(web):
     assert web.tags() == [[], []] and "snapshots" not in web.record.spec and web.gb()[0] == before[0]
 
 
+@pytest.mark.follows("make_room_for_more")
 def test_snapshots_that_the_pool_may_not_come_to_hold_are_refused_before_anything_is_done(web, qmp):
     web.take()
     web.take("two")
@@ -129,7 +91,23 @@ def test_snapshots_that_the_pool_may_not_come_to_hold_are_refused_before_anythin
         with pytest.raises(BerthError) as caught:
             act("three")
         assert caught.value.code == "ClaimFailed"
+        assert "Delete snapshots there that nobody needs (berth.kvm.snapshots lists them)" in caught.value.hint
     assert web.record == before and qmp["orders"] == orders
+    web.delete("two")
+    assert web.take("three") is True
+
+
+def test_a_snapshot_for_which_the_file_system_is_full_says_how_to_make_room(web, monkeypatch):
+    web.stop()
+    full = "qemu-img failed with 1: Could not create snapshot: No space left on device"
+
+    def make(_path, _tag):
+        raise SnapshotFailed(full)
+
+    monkeypatch.setattr(snapshots.inside, "make", make)
+    with pytest.raises(SnapshotFailed, match="No space left on device. Remove files that nobody needs from the file system of"):
+        web.take()
+    assert "snapshots" not in web.record.spec
 
 
 @pytest.mark.follows("delete_one")

@@ -43,8 +43,9 @@ class Web(Found):
     def holds(self, pattern):
         return is_so(self.disk, "read -P %d 1M 64k" % pattern)
 
-    def act(self, state, killed_at=None):
-        return acts.act(self.instance(killed_at), {"state": state, "snapshot": "one", "shutdown_timeout": 1}, False)
+    def act(self, state, killed_at=None, memory=False):
+        params = {"state": state, "snapshot": "one", "snapshot_memory": memory, "shutdown_timeout": 1}
+        return acts.act(self.instance(killed_at), params, False)
 
     def tags(self):
         return layers.snapshots_in(str(self.disk))
@@ -94,6 +95,12 @@ def test_a_snapshot_of_an_adopted_instance_that_was_killed_is_finished_by_the_ne
         guest.act("snapshotted", step)
     assert guest.act("snapshotted") is True and guest.tags() == ["berth-one"]
     assert guest.record.task_state is None and guest.record.spec["snapshots"][0]["made_at"]
+
+
+def test_there_is_no_place_for_the_memory_of_one_whose_disks_lie_outside_of_the_pool(guest):
+    with pytest.raises(SnapshotNotPossible, match="its disks lie outside of the pool"):
+        guest.act("snapshotted", memory=True)
+    assert guest.tags() == []
 
 
 def test_the_snapshots_of_an_adopted_instance_are_named_to_whoever_leaves_it(guest):

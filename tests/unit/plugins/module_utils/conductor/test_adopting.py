@@ -13,6 +13,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.adopting impor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
     DuplicateInstance,
     InstanceUnknown,
+    KvmHostNotFound,
     MoveContradicted,
     NoMajority,
 )
@@ -50,6 +51,13 @@ def test_of_several_guests_of_one_name_a_person_chooses_by_host_or_by_uuid():
     listed = {host: [{**shown(), "uuid": uuid}] for host, uuid in (("h1", GUEST), ("h2", other))}
     assert "-e berth_adopted=%s" % other in "\n".join(adopting.lines(of, listed))
     assert (found(of, on="h2"), found(of, other)) == (Guest(other, "h2"), Guest(other, "h2"))
+
+
+def test_who_adopts_an_instance_or_names_a_host_that_there_is_not_is_told_so():
+    with pytest.raises(InstanceExists, match="web1 is an instance already, on h1"):
+        found(fleet(h1=[owned(WEB, adopted=None)], h2=[]))
+    with pytest.raises(KvmHostNotFound, match="berth_adopt_on: there is no KVM host h9"):
+        found(fleet(h1=[foreign()]), on="h9")
 
 
 def test_a_guest_that_may_be_on_a_silent_host_is_unknown():

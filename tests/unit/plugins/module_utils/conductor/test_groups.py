@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import groups
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
 
 
 def spec(policy="affinity", **group):
@@ -40,10 +41,14 @@ def test_without_a_group_there_are_no_members():
     assert groups.others({**spec(), "group": None}, [record(group=None)]) == []
 
 
+@pytest.mark.follows("one_host_for_group")
 def test_an_affinity_group_is_violated_by_members_on_other_hosts_and_by_no_others():
     held = {"h1": [record("a")], "h2": [record("b")], "h3": [record("c", group="db")]}
     assert groups.elsewhere(spec(), "h1", held) == ["h2"]
-    assert "h2" in str(groups.violation(spec(), ["h2"]))
+    violated = groups.violation(spec(), ["h2"])
+    assert "h2" in violated.message and violated.hint == fleet_hints.one_host_for_group("web")
+    soft = {**spec()["group"], "policy": "soft-affinity"}
+    assert groups.elsewhere({**spec(), "group": soft}, "h1", held) == []
     assert groups.violation(spec(), groups.elsewhere(spec(), "h1", {"h1": [record("a")]})) is None
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import itertools
 import shutil
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from fleet_case import WEB, Fleet, moved
+from procedure_case import driven
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
-from ansible_collections.berth.kvm.plugins.plugin_utils import cleaning
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import remove_host
 
 LISTED = [pytest.param([WEB], id="in the inventory"), pytest.param([], id="in no inventory")]
 
@@ -22,12 +22,11 @@ LISTED = [pytest.param([WEB], id="in the inventory"), pytest.param([], id="in no
 def leaves(fleet, name, listed=(WEB,)):
     """What berth.kvm.remove_host has the others remember. ``listed``: the instances of the inventory."""
 
-    def ask(_action, _vars, hosts, module, arguments):
-        method = {"host_facts": "facts", "rescan": "rescan"}[module]
-        return {host: getattr(fleet.hosts[host], method)(**arguments) for host in hosts}
+    def answer_of(step):
+        method = {"host_facts": "facts", "rescan": "rescan"}[step.module]
+        return {host: getattr(fleet.hosts[host], method)(**given) for host, given in step.arguments.items()}
 
-    with mock.patch.object(cleaning, "ask", ask):
-        cleaning.pass_on(None, {}, fleet.read(listed), name)
+    driven(remove_host.pass_on(fleet.read(listed), name), answer_of)
     del fleet.inventory[name]
 
 

@@ -106,7 +106,7 @@ def test_what_a_host_says_wrongly_is_left_to_the_check_of_its_reply(site, docume
 def test_of_two_machines_of_one_name_the_one_that_was_read_last_counts(site, first):
     """One was lost, and another one took its place."""
     new = {**site.machines["kvm1"].facts([])["document"], "uuid": first + "-3c6e-5d59-9d0b-3a1c9d7f1e2a"}
-    to_the_end(play(hosts.report("kvm1", new, 1000.0), None, engine=site.engine))
+    to_the_end(play(hosts.report("kvm1", new, 1000.0, still=True), None, engine=site.engine))
     seen = to_the_end(play(hosts.hosts(), None, engine=site.engine))
     assert seen["kvm1"].uuid == new["uuid"]
 

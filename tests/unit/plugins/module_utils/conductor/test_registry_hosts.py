@@ -31,7 +31,8 @@ class Registry:
         self.engine.transact(Transact(writes=(keys.written(keys.META, META),)))
 
     def told(self, name, document):
-        return run(play(hosts.report(name, document, 0.0), None, engine=self.engine))
+        is_new = keys.host(document["uuid"]) not in self.engine.keys
+        return run(play(hosts.report(name, document, 0.0, still=is_new), None, engine=self.engine))
 
     def fleet(self):
         seen = run(play(hosts.hosts(), None, engine=self.engine))

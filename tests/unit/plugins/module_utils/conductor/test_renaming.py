@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from own_uuid_case import UUIDS, fleet, owned
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import own_uuids, renaming
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import own_uuids, renaming, take_over
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import InstanceUnknown, NoMajority
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.own_uuids import InstanceRenamed
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.locate import Run, Wanted, locate
@@ -159,6 +159,17 @@ def test_create_makes_none_with_a_uuid_that_does_not_follow_from_its_name():
     refused = sort_out(request(DB1, "db2"), fleet(h1=[], h2=[]))["db2"]["error"]
     assert refused["code"] == "InstanceRenamed" and "take its berth_uuid out" in refused["hint"]
     assert "error" not in sort_out(request(DB2, "db2"), fleet(h1=[], h2=[]))["db2"]
+
+
+def test_what_was_renamed_and_was_on_a_lost_host_is_made_elsewhere_with_its_uuid():
+    """As an evacuation takes its disks over, and a create makes it anew."""
+    on_h1 = {"h2": {DB1: {**NOTHING, "known": {"host": "h1", "host_uuid": UUIDS["h1"], "generation": [1, 4]}}}}
+    of = fleet({"h1": "UNREACHABLE: x"}, on_h1, h2=[], h3=[])
+    wanted = {"db2": {**request(DB1, "db2")["db2"], "networks": []}}
+    found = sort_out(wanted, of, ["h1"])
+    assert "error" not in found["db2"], found["db2"]
+    take_over.mark(found, of, ["h1"], None, {}, {})
+    assert found["db2"]["take_over"] == UUIDS["h1"]
 
 
 def test_the_inventory_alone_renames_nothing():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.quota import (
     QuotaExceeded,
     check_group_quota,
@@ -75,6 +76,7 @@ def test_within_the_quota_the_whole_count_is_allowed():
     check_quota({"cores": 4}, {"cores": 0}, NEEDS, 2)
 
 
+@pytest.mark.follows("less_or_more_quota")
 def test_over_the_quota_the_error_says_how_many_can_still_be_made():
     """A04"""
     with pytest.raises(QuotaExceeded) as caught:
@@ -83,6 +85,9 @@ def test_over_the_quota_the_error_says_how_many_can_still_be_made():
     assert error.details["allowed"] == 1
     assert error.details["overs"] == ["cores"]
     assert "requested 6 cores, but already used 17 of 20. You can only run 1 more" in str(error)
+    assert error.hint == input_hints.less_or_more_quota()
+    check_quota({"cores": 20, "instances": -1}, {"cores": 14, "instances": 9}, NEEDS, 3)
+    check_quota({"cores": 23, "instances": -1}, {"cores": 17, "instances": 9}, NEEDS, 3)
 
 
 def test_a_quota_already_exceeded_allows_none_and_not_fewer():
@@ -99,7 +104,8 @@ def test_a_request_without_instances_is_not_told_how_many_can_run():
     with pytest.raises(QuotaExceeded) as caught:
         check_quota({"gigabytes": 10}, {"gigabytes": 8}, {"volumes": 1, "gigabytes": 5}, 1)
     assert str(caught.value) == (
-        "Quota exceeded for gigabytes in project default: requested 5 gigabytes, but already used 8 of 10"
+        "Quota exceeded for gigabytes in project default: requested 5 gigabytes, but already used 8 of 10. "
+        + input_hints.less_or_more_quota()
     )
 
 

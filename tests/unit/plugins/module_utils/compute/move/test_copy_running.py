@@ -218,3 +218,16 @@ def test_libvirt_shows_each_disk_on_the_socket_and_writes_beside_it_alone(guest,
     assert shown == beside
     written = {disk.get("name"): disk.find("target").get("file") for disk in further.iterfind("disks/disk[target]")}
     assert (further.get("mode"), written) == ("push", beside)
+
+
+def test_what_a_power_cut_left_of_another_guest_with_the_same_number_is_not_taken_for_the_guests_own_directory(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(live_backup, "LIBVIRT_DIR", str(tmp_path))
+    running = SimpleNamespace(ID=lambda: 2, name=lambda: RECORD.uuid)
+    (tmp_path / "domain-2-4f7cb66e-8c97-5fcf-b").mkdir()
+    with pytest.raises(TransferFailed):
+        live_backup.socket_of(running)
+    own = tmp_path / "domain-2-0b7f9a52-3c6e-5d59-9"
+    own.mkdir()
+    assert live_backup.socket_of(running) == str(own / block_jobs.SOCKET)
