@@ -13,6 +13,7 @@ from playbooks import homes
 
 ONE, TWO = {"berth_snapshot": "one"}, {"berth_snapshot": "two"}
 TAGS = "qemu-img snapshot -U -l /var/lib/libvirt/berth/instances/*/root.qcow2 | awk 'NR > 2 {print $2}'"
+MEMORY = "ls /var/lib/libvirt/berth/instances/*/ | grep memory- || true"
 CHECK = "qemu-img check -q /var/lib/libvirt/berth/instances/*/root.qcow2"
 
 
@@ -89,3 +90,30 @@ def test_a_resize_on_the_same_host_and_its_revert_keep_the_snapshots(mover):  # 
     inside = reverted(case, source, ONE, facts(case, source, verified))
     assert inside["verify"]["result"] == "ok" and inside["verify"]["last"] >= before
     assert inside["disk"] == 2 << 30, "it keeps the size that it got since"
+
+
+@pytest.mark.slow
+def test_a_guest_goes_on_from_the_memory_of_its_snapshot_with_the_disks_of_that_moment(mover):  # noqa: F811
+    """It is not booted: it writes on after the last block that it had acknowledged then, and its next boot finds all intact."""
+    case, source = mover
+    with_memory = {**ONE, "berth_snapshot_memory": True}
+    before = writes_more(case, source)
+    assert case.play("snapshot", with_memory).changed[cases.NAME] == 1
+    assert case.play("snapshot", with_memory).changed.get(cases.NAME, 0) == 0
+    after = writes_more(case, source)
+    listed = " ".join(case.play("snapshots").output.split())
+    assert " one 20" in listed and " running yes " in listed, listed
+    refused = case.play("cold_migrate", check=False)
+    assert refused.rc and "snapshots with memory stay on their host: one" in " ".join(refused.output.split())
+    booted = facts(case, source)
+    case.play("stop")
+    assert case.play("revert_snapshot", ONE).changed[cases.NAME] == 1
+    assert case.play("revert_snapshot", ONE).changed.get(cases.NAME, 0) == 0
+    now = facts(case, source, lambda said: said["seq"] > 0 and not said["poweroff"])
+    assert len(now["verdicts"]) == len(booted["verdicts"]), "it was booted"
+    case.play("stop")
+    case.play("start")
+    inside = facts(case, source, lambda said: len(said["verdicts"]) > len(booted["verdicts"]) and verified(said))
+    assert inside["verify"]["result"] == "ok" and inside["verify"]["last"] >= before, (before, after, inside)
+    case.play("delete_snapshot", ONE)
+    assert tags(case, source) == [] and case.lab.sh(source, MEMORY).stdout.split() == []

@@ -441,7 +441,11 @@ def restore(connection, uuid, path):
     """Let the guest, which is off, go on with the memory in the file ``path``, as it is defined now. libvirt refuses memory of
     other devices."""
     domain, runs = find(connection, uuid), require_libvirt().VIR_DOMAIN_SAVE_RUNNING
-    text, timeout = _with_secrets("reading the definition", domain), 2 * CALL_TIMEOUT + _memory_seconds(domain)
+    root = ElementTree.fromstring(_with_secrets("reading the definition", domain))
+    for defined in root.findall("cpu"):  # such as host-model, of which a start makes the model that it finds
+        root.remove(defined)
+    root.extend(ElementTree.fromstring(saved_definition(connection, path)).findall("cpu"))
+    text, timeout = ElementTree.tostring(root, encoding="unicode"), 2 * CALL_TIMEOUT + _memory_seconds(domain)
     _call("bringing the guest's memory back", connection.restoreFlags, path, text, runs, timeout=timeout)
 
 

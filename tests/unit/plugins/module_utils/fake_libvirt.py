@@ -131,11 +131,14 @@ class FakeConnection:
             return stream.read()
 
     def restoreFlags(self, path, xml, flags):  # noqa: N802
-        """As far as a test says nothing else, libvirt takes what has as many CPUs."""
+        """libvirt takes what has as many CPUs of the same model."""
         assert flags == CONSTANTS["VIR_DOMAIN_SAVE_RUNNING"]
         now, then = (ElementTree.fromstring(text) for text in (xml, self.saveImageGetXMLDesc(path)))
-        if now.findtext("vcpu") != then.findtext("vcpu"):
-            raise libvirtError(CONSTANTS["VIR_ERR_CONFIG_UNSUPPORTED"], "Target domain vCPU max does not match source")
+        for part in ("vcpu", "cpu"):
+            if [ElementTree.tostring(each) for each in now.iter(part)] != [
+                ElementTree.tostring(each) for each in then.iter(part)
+            ]:
+                raise libvirtError(CONSTANTS["VIR_ERR_CONFIG_UNSUPPORTED"], "Target %s does not match source" % part)
         guest = self.domains[now.findtext("uuid")]
         guest.createWithFlags()
         guest.restored_from = path

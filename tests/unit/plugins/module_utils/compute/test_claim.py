@@ -322,7 +322,8 @@ def test_a_spec_that_is_not_who_it_says_is_refused(host, changes):
 def test_one_that_had_an_owner_and_was_renamed_keeps_its_uuid(host):
     """A host takes it over from a lost one, or makes it anew."""
     renamed = {**spec("web-2"), "uuid": instance_uuid("default", "web-1")}
-    assert claim_one(host, renamed, after=[0, 0])["error"]["field"] == "spec.uuid"
+    refused = claim_one(host, renamed, after=[0, 0])["error"]
+    assert refused and refused["field"] == "spec.uuid"
     assert claim_one(host, renamed, after=[1, 4])["claimed"]
     (record,) = host.store.records()
     assert (record.uuid, record.name, record.generation[0]) == (renamed["uuid"], "web-2", 1)

@@ -184,6 +184,17 @@ def test_memory_that_does_not_fit_is_said_before_and_the_guest_boots_from_the_di
     assert web.domain.restored_from is None
 
 
+def test_the_cpu_is_the_model_that_the_memory_was_written_with(web):
+    """libvirt makes one of host-model at a start, and refuses another than in the memory."""
+    web.domain.live = re.sub(
+        "<cpu.*?(</cpu>|/>)", '<cpu mode="custom"><model>Skylake</model></cpu>', web.domain.xml, count=1, flags=re.S
+    )
+    assert web.domain.live != web.domain.xml
+    take(web)
+    web.stop()
+    assert web.revert() is True and web.state() == ("active", None, "running", True)
+
+
 @pytest.mark.follows("start_it")
 def test_memory_that_libvirt_refuses_leaves_the_disks_reverted_and_says_so(web, monkeypatch):
     take(web)

@@ -17,7 +17,7 @@ import memory  # noqa: E402
 import memory_controller  # noqa: E402
 import memory_names  # noqa: E402
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import table  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import resize, table  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationConflict  # noqa: E402
 
 S = memory_names.S
@@ -59,6 +59,24 @@ def test_a_guest_is_not_stopped_for_a_revert_on_its_host_that_cannot_write_besid
     assert world.guest[S] == memory_names.ON and world.key() == held
     world.unwritable = None
     assert walk(world, "revert").state == "done" and world.guest[S] == memory_names.ON
+
+
+@pytest.mark.parametrize(
+    "kind, goes", [("here", True), ("resize", False), ("migration", False), ("live-migration", False)]
+)
+def test_an_instance_with_a_snapshot_with_memory_is_resized_on_its_host_and_moved_to_no_other(kind, goes, monkeypatch):
+    monkeypatch.setattr(resize.guards, "check_same_disks", lambda *_: None)  # the plan in memory has no snapshots
+    world = memory.World(kind=kind)
+    entry = {"name": "one", "made_at": "x", "taken": "running", "size_gb": 1, "disks": ["root"], "memory": True}
+    world.records[S]["spec"] = {**world.records[S]["spec"], "snapshots": [entry]}
+    controller = walk(world, "resize")
+    assert controller.state == ("done" if goes else "failed"), controller.error
+    if not goes:
+        assert (
+            "berth.kvm.delete_snapshot --limit vm -e berth_snapshot=one" in controller.error
+            and world.records[S]["op"] is None
+        )
+        assert world.guest[S] == memory_names.ON
 
 
 # ---- a resize without a restart
