@@ -34,7 +34,9 @@ class ImageProperties:
     def check(self, value: Any, field: str) -> Dict[str, Property]:
         if not isinstance(value, dict):
             raise InvalidImageProperty("%s: must be a mapping of names to values" % field, field=field)
-        checks = [functools.partial(check_property, str(name), part, "%s.%s" % (field, name)) for name, part in value.items()]
+        checks = [
+            functools.partial(check_property, str(name), part, "%s.%s" % (field, name)) for name, part in value.items()
+        ]
         return dict(zip(map(str, value), together(checks)))
 
 

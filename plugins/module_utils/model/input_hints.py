@@ -169,7 +169,7 @@ def no_structure_in_text() -> str:
 
 def list_with_e() -> str:
     """A list is given as text: name=value of -e, and the answers in a survey of AWX, are text."""
-    return 'In YAML a list is written as [a, b]. With -e a list is written as JSON: -e \'{"NAME": ["a", "b"]}\''
+    return 'With -e a list is written as JSON: -e \'{"NAME": ["a", "b"]}\', in YAML as [a, b]'
 
 
 def name_each(fields: Sequence[str]) -> str:
