@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Playbook runs that are forks of a process which has Ansible loaded and keeps the modules that it packed.
 
-Loading Ansible and packing the modules anew is 40 % of the CPU time of a run. A run sees the same playbooks, plugins and
+Loading Ansible and the collection and packing the modules anew is half of the CPU time of a run. A run sees the same playbooks, plugins and
 environment as one of ansible-playbook, and is a session of its own that the fault may kill.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import select
@@ -17,8 +18,10 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
+PLUGINS = ("create_instances", "move_instances", "operate_instances")  # they load most of the collection
 OWN = "BERTH_"  # the variables that each run has for itself; with all others Ansible is loaded
 
 
@@ -80,7 +83,12 @@ def serve():
     """Of standard input: each line asks for a run. Tells its pid, then how it ended."""
     from ansible.cli.playbook import PlaybookCLI
     from ansible.executor import playbook_executor  # noqa: F401  (loaded for the runs)
+    from ansible.plugins.loader import init_plugin_loader
 
+    init_plugin_loader()
+    warnings.filterwarnings("ignore", "AnsibleCollectionFinder has already been configured")
+    for name in PLUGINS:
+        importlib.import_module("ansible_collections.berth.kvm.plugins.action." + name)
     answer = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
         asked = json.loads(line)

@@ -17,6 +17,8 @@ description:
     from it what M(berth.kvm.host_prepare), M(berth.kvm.host_certificates) and later runs put there, and restarts libvirt if
     it had certificates of ours; guests keep running. From the first step on nothing is claimed on the host. Packages,
     libvirt, storage pools with their files, guests and certificates of others and an edited hook stay.
+  - Over a registry, has that forget the host before it is cleaned, and refuses with C(HostInUse), and changes nothing, while the
+    registry has an instance there, or one that a run has begun to make or move there.
   - Tells the other hosts that it belongs to the fleet no more, so it does not count when new instances need the answers of more
     than half of the hosts.
   - Revokes all certificates that the authorities of M(berth.kvm.sign_certificates) gave the host. The other

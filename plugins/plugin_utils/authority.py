@@ -105,12 +105,12 @@ class Authority:
         except (ValueError, TypeError, UnsupportedAlgorithm) as error:
             raise AuthorityUnsafe(
                 "the authority %s cannot be read: %s" % (self.stem, error),
-                hint=input_hints.bring_authority_key_back("%s-ca.key and %s-ca.pem" % (self.stem, self.stem)),
+                hint=input_hints.bring_authority_back(self.stem),
             )
         if self.key and self.certificate and self.key.public_key() != self.certificate.public_key():
             raise AuthorityUnsafe(
                 "the key of the authority %s is not that of its certificate" % self.stem,
-                hint=input_hints.bring_authority_key_back("%s-ca.key and %s-ca.pem" % (self.stem, self.stem)),
+                hint=input_hints.bring_authority_back(self.stem),
             )
         if dry:
             return

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set
 
+from ansible import context
+
 from ..module_utils.conductor.closing_table import Outcome
 from ..module_utils.conductor.unlisted import selected
 from ..module_utils.model import clone_hints, input_hints
@@ -99,7 +101,8 @@ def check_name(values: Dict[str, Any]) -> None:
     name = values["berth_name"]
     if name in (None, ""):  # as AWX passes on a survey's question without an answer
         raise InvalidInput("berth_name", name, "the name of one instance", hint=input_hints.name_instance())
-    if PATTERN.search(str(name)):
+    given = [str(text).partition("=")[0].strip() for text in context.CLIARGS.get("extra_vars") or ()]
+    if PATTERN.search(str(name)) or given.count("berth_name") > 1:  # of which Ansible keeps the last
         raise InvalidInput("berth_name", name, "the name of one instance", hint=input_hints.select_several())
 
 

@@ -279,7 +279,8 @@ class PlaceInstances(ControllerAction):
             explained=bool(keeping.most_bytes or verbosity() or not args["plan"]),
         )
         lacking = {name: lacks[name] for name, each in instances.items() if each["state"] == CLAIMING}
-        lines = (*decision.forced(instances), *decision.unread(instances), *lost_data.warnings(instances))
+        unknown = catalog.unknown_hosts(known_hosts(task_vars, hosts))
+        lines = (*unknown, *decision.forced(instances), *decision.unread(instances), *lost_data.warnings(instances))
         for line in (*lines, *ways_in.warnings(lacking)):
             warn(line)
         if approved is not None:

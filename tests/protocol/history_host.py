@@ -46,7 +46,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store imp
 
 FACTS = Path(__file__).resolve().parent.parent / "unit" / "plugins" / "action" / "host.json"
 HOST = json.loads(FACTS.read_text("utf-8"))  # what the facts of a host have beside what happens in a history
-MEMORY_MB = 256  # room for four of the smallest instances
+SMALLEST_MB, MEMORY_MB = 64, 256  # room for four of the smallest instances
 NAMED = re.compile(rb"disk ([0-9a-f]{8}) (\d{8})\n")
 
 
@@ -164,7 +164,7 @@ class Machine(volume_fleet_case.Site):
         return not self.dead and not state_directory.look(self.host.store)["fault"]
 
     def used_mb(self):
-        return sum(record.resources.get("memory_mb", 0) for record in self.host.store.records())
+        return memory_used(self.host.connection, self.host.store.records())
 
     # the modules
 
@@ -319,10 +319,17 @@ def write_disk(path, name, counter):
         stream.write(b"disk %s %08d\n" % (name.encode(), counter))
 
 
-def collect(_connection, _settings, records, *_args, volumes=(), **_kwargs):
+def memory_used(connection, records):
+    """Of the instances, and of the guests that somebody made by hand."""
+    known = {record.uuid for record in records}
+    by_hand = [uuid for uuid in connection.domains if uuid not in known]
+    return sum(record.resources.get("memory_mb", 0) for record in records) + SMALLEST_MB * len(by_hand)
+
+
+def collect(connection, _settings, records, *_args, volumes=(), **_kwargs):
     """What a claim counts: the document of the host, with its room."""
     used_gb = sum(record.resources.get("disk_gb", 0) for record in [*records, *volumes])
-    used_mb = sum(record.resources.get("memory_mb", 0) for record in records)
+    used_mb = memory_used(connection, records)
     instances = [facts._own(record, {}) for record in records]
     return {"host": "kvm", "uuid": _settings.uuid, "vcpus": 40, "memory_mb": MEMORY_MB, "memory_mb_used": used_mb,
             "reserved_host_memory_mb": 0, "ram_allocation_ratio": 1.0, "local_gb": 60, "local_gb_used": used_gb,

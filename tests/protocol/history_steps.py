@@ -529,6 +529,8 @@ def check_end(player, names):
         if len(owners) != 1:
             raise Violation("H5 %s is owned by %s" % (name, owners))
     if world.engine:
+        history_engine.check(world, history_found.UUIDS.values())
+        player.play_run("audit", names)
         history_engine.check(world)
 
 

@@ -86,6 +86,7 @@ class Case:
 
     def check_evacuated(self):
         assert self.player.told == {}, self.player.told
+        assert len(self.running()) == 1
         (there,) = self.running()
         assert there is not self.lost and self.owners() == [
             each for each in self.world.machines.values() if each in (there, self.lost)

@@ -26,6 +26,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import backups, fl
 
 SEEDS = range(6)
 HOSTS, NAMES = 3, ["web1"]
+FOUND = ("old1",)
 
 
 def run(playbook, names=tuple(NAMES), dice=1, **more):
@@ -126,6 +127,16 @@ def test_histories_over_a_registry_in_an_engine_end_well(monkeypatch, seed):
     """Among them: hosts that were given up as lost and are back, and the registry away while a person follows a hint."""
     monkeypatch.setattr(histories, "ON_ENGINE", True)
     assert histories.play(*histories.history(seed)) is None
+
+
+@pytest.mark.parametrize("on_engine", [False, True])
+def test_a_guest_that_is_adopted_on_a_full_host_takes_no_more_than_before(monkeypatch, on_engine):
+    monkeypatch.setattr(histories, "ON_ENGINE", on_engine)
+    names = tuple("web%d" % number for number in range(1, 9))  # as many as fit on two hosts
+    found = [
+        step for host in range(2) for step in (Step("make_guest", host=host), run("adopt", FOUND), run("leave", FOUND))
+    ]
+    assert histories.play(2, names, [run("create", names), *found]) is None
 
 
 BACKUP, RESTORED = Step("engine_backup"), Step("engine_restored")
@@ -347,7 +358,6 @@ def test_two_of_one_name_are_found_where_a_rename_does_not_look_at_the_hosts_aga
     assert next(filter(None, found)).startswith("H8")
 
 
-FOUND = ("old1",)
 # What is adopted is moved, changed and left again; each is killed at another change, and run again.
 ADOPTED = [
     step

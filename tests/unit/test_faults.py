@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -239,3 +240,25 @@ def test_only_what_leaves_nothing_at_work_and_the_hosts_as_they_were_goes_withou
     sweep._leave = lambda _operation, _written, starts: runs.append("judged")
     assert sweep.suffer(operations.Fault.called(name)) == came
     assert runs == (["hit"] if came == "as it was" else ["hit", "again", "quiet", "judged"])
+
+
+@pytest.mark.parametrize("in_a_worker", [False, True], ids=["of one module", "of a leg, in the process of its task"])
+def test_a_run_that_ends_before_its_fault_is_due_is_hit_at_its_end(tmp_path, monkeypatch, in_a_worker):
+    harmed = tmp_path / "harmed"
+    monkeypatch.syspath_prepend(str(chains.CALLBACKS))
+    monkeypatch.setenv(
+        "BERTH_FAULT", json.dumps({"leg": 1, "delay_ms": 200, "command": "sleep 0.2; touch %s" % harmed})
+    )
+    import berth_fault
+
+    monkeypatch.setattr(berth_fault.legs_said, "before_each", lambda _begins: None)
+    callback = berth_fault.CallbackModule()
+    worker = os.fork() if in_a_worker else 0
+    if not worker:
+        callback._begin("Stop the instance")
+    if in_a_worker and not worker:
+        os._exit(0)
+    if worker:
+        os.waitpid(worker, 0)
+    callback.v2_playbook_on_stats(None)
+    assert harmed.exists()

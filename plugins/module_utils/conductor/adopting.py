@@ -94,7 +94,9 @@ def find(fleet: Fleet, name: str, project: str, uuid: str, on: Optional[str] = N
     if not found:
         own = fleet.places.get(uuid)
         if own:
-            raise InstanceExists("%s is an instance already, on %s" % (name, " and ".join(sorted({each["host"] for each in own}))))
+            raise InstanceExists(
+                "%s is an instance already, on %s" % (name, " and ".join(sorted({each["host"] for each in own})))
+            )
         check_none_silent(fleet, name, ())
         raise GuestToAdoptUnknown(
             "no host has a guest %s that is no instance%s" % (uuid if told else name, " on %s" % on if on else ""),

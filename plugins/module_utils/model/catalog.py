@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Set
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Set
 
 from . import catalog_schema as schema
 from . import volumes
@@ -115,6 +115,15 @@ class Catalog:
                 metadata["availability_zone"] = aggregate["availability_zone"]
             documents.append({"name": name, "hosts": list(dict.fromkeys(hosts)), "metadata": metadata})
         return documents
+
+    def unknown_hosts(self, hosts: Collection[str]) -> List[str]:
+        """A line for each host of an aggregate that the inventory, which has ``hosts``, does not have: it may be of another one."""
+        return [
+            "berth_aggregates.%s: there is no host %s. %s" % (name, host, did_you_mean(host, hosts))
+            for name, aggregate in sorted(self.aggregates.items())
+            for host in aggregate["hosts"]
+            if host not in hosts
+        ]
 
     @property
     def zones(self) -> Set[str]:

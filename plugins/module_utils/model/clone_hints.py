@@ -28,7 +28,8 @@ def move_afterwards(name: str, source: str) -> str:
 def leave_group(name: str, source: str) -> str:
     """The server group of the clone has no place for it on the host of its source."""
     return (
-        "Clone it without the group: berth.kvm.clone -e berth_name=%s -e berth_new_name=%s -e berth_server_group=" % (source, name)
+        "Clone it without the group: berth.kvm.clone -e berth_name=%s -e berth_new_name=%s -e berth_server_group="
+        % (source, name)
     )
 
 

@@ -9,7 +9,7 @@ import functools
 import re
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
-from . import growth, guest_settings, limit_checks
+from . import flavor_ceilings, guest_settings, limit_checks
 from .errors import BerthError, InvalidInput, together
 from .guest_settings import GuestSettings
 from .image import CANONICAL, LEGACY_NAMES
@@ -34,7 +34,9 @@ class ImageProperties:
     def check(self, value: Any, field: str) -> Dict[str, Property]:
         if not isinstance(value, dict):
             raise InvalidImageProperty("%s: must be a mapping of names to values" % field, field=field)
-        checks = [functools.partial(check_property, str(name), part, "%s.%s" % (field, name)) for name, part in value.items()]
+        checks = [
+            functools.partial(check_property, str(name), part, "%s.%s" % (field, name)) for name, part in value.items()
+        ]
         return dict(zip(map(str, value), together(checks)))
 
 
@@ -92,7 +94,7 @@ _ALONE = _table(
     (FLAG, "hw:cpu_realtime"),
     (ANY, "hw:cpu_dedicated_mask pci_passthrough:alias"),
     (UNLESS_NO, "hw:hide_hypervisor_id hide_hypervisor_id"),
-    (ANY, " ".join((*limit_checks.RANGES, *growth.SIZES))),
+    (ANY, " ".join((*limit_checks.RANGES, *flavor_ceilings.SIZES))),
     (
         NEVER,
         "hw:pmem hw:tpm_secret_security hw_rng:rate_bytes hw_rng:rate_period hw_video:ram_max_mb "
@@ -272,7 +274,7 @@ def _contradictions(settings: GuestSettings, flavor: Dict[str, Any], field: str)
 
     yield from conflicts(settings, flavor, field)
     yield from limit_checks.checks(flavor.get("extra_specs") or {}, field)
-    yield from growth.checks(flavor, settings, field)
+    yield from flavor_ceilings.checks(flavor, settings, field)
     yield tpm
     yield functools.partial(settings.cpu_topology, flavor["vcpus"])
     yield no_ide

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Iterable, Optional, Sequence
+from typing import Optional, Sequence
 
 from .errors import shortened
 
@@ -32,6 +32,11 @@ def keep_foreign_certificates() -> str:
 def bring_authority_key_back(file: str) -> str:
     """The authority's key is missing."""
     return "Restore %s from a backup" % file
+
+
+def bring_authority_back(stem: str) -> str:
+    """The authority's key or certificate is damaged, or they are not of each other."""
+    return "Restore %s-ca.key and %s-ca.pem from a backup" % (stem, stem)
 
 
 def keep_authority() -> str:
@@ -164,12 +169,12 @@ def no_structure_in_text() -> str:
 
 def list_with_e() -> str:
     """A list is given as text: name=value of -e, and the answers in a survey of AWX, are text."""
-    return 'In YAML a list is written as [a, b]. With -e a list is written as JSON: -e \'{"NAME": ["a", "b"]}\''
+    return 'With -e a list is written as JSON: -e \'{"NAME": ["a", "b"]}\', in YAML as [a, b]'
 
 
-def name_each(fields: Iterable[str]) -> str:
+def name_each(fields: Sequence[str]) -> str:
     """One of a list of things has no name. ``fields``: what it has besides."""
-    return "Write {name: NAME%s}" % "".join(", %s: ..." % field for field in list(fields)[:2])
+    return "Write {name: NAME%s}" % "".join(", %s: ..." % field for field in fields[:2])
 
 
 def define_or_keep() -> str:

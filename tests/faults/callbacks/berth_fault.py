@@ -48,7 +48,8 @@ class CallbackModule(CallbackBase):
         self.log = os.environ.get("BERTH_FAULT_LEGS")
         self.controller = os.getpid()
         self.number = 0
-        self.struck = multiprocessing.Value("b", 0)  # in whichever process
+        self.struck, self.harmed = (multiprocessing.Value("b", 0) for _each in range(2))  # in whichever process
+        self.timer = None  # of this one
         self.began = 0
         legs_said.before_each(self._begin)
 
@@ -63,7 +64,8 @@ class CallbackModule(CallbackBase):
         if self.fault and not self.struck.value and self._is_due(label):
             self.struck.value = 1
             if self.fault["delay_ms"]:
-                threading.Timer(self.fault["delay_ms"] / 1000, self._harm).start()
+                self.timer = threading.Timer(self.fault["delay_ms"] / 1000, self._harm)
+                self.timer.start()
             else:
                 self._harm()
 
@@ -73,9 +75,13 @@ class CallbackModule(CallbackBase):
 
     def _harm(self):
         harm(self.fault["command"], self.controller)
+        self.harmed.value = 1
 
     def v2_playbook_on_stats(self, stats):
-        if self.fault and not self.struck.value:
+        """A run that is faster than the one from which moments were learned is hit at its end."""
+        if self.timer:
+            self.timer.join()
+        if self.fault and not self.harmed.value:
             self._harm()
 
     def v2_runner_on_ok(self, result):

@@ -200,7 +200,9 @@ def shown(record):
     return {
         **{part: getattr(record, part) for part in parts}, "generation": list(record.generation), "state": "running",
         "flavor": "small", "vcpus": 1, "memory_mb": 128, "root_gb": 1, "disks": {"logs": 10},
-        "snapshots": [{"name": "one", "made_at": "2026-11-28T10:00:00Z", "taken": "frozen", "size_gb": 30, "disks": ["root"]}],
+        "snapshots": [{
+            "name": "one", "made_at": "2026-11-28T10:00:00Z", "taken": "frozen", "memory": False, "size_gb": 30, "disks": ["root"],
+        }],
         "volumes": {"db": 20}, "delete_on_termination": ["db"], "boot_order": {"db": 1}, "image": "guest", "group": "web",
         "networks": [{"network": "lan", "mac": "02:00:00:00:00:01", "address": "192.0.2.9/24", "security_groups": ["web"]}],
         "availability_zone": None, "metadata": {"owner": "a team"},

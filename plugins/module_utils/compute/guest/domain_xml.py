@@ -15,7 +15,7 @@ import collections
 import json
 from xml.etree import ElementTree
 
-from ...model import adopted, growth, limits, nics, rescues, volumes
+from ...model import adopted, flavor_ceilings, limits, nics, rescues, volumes
 from ...model.guest_settings import TARGET_PREFIX, GuestSettings, is_true
 from .. import paths
 from ..disk import attached, volume_files
@@ -203,15 +203,15 @@ def render(record, host: Host):
 def _ceiling_of_memory(root, flavor):
     """QEMU refuses slots in which nothing would fit."""
     if _grows(flavor):
-        child(root, "maxMemory", growth.most(flavor, growth.MAX_MEMORY_MB) * MIB, slots=SLOTS, unit="KiB")
+        child(root, "maxMemory", flavor_ceilings.most(flavor, flavor_ceilings.MAX_MEMORY_MB) * MIB, slots=SLOTS, unit="KiB")
 
 
 def _grows(flavor):
-    return growth.most(flavor, growth.MAX_MEMORY_MB) > flavor["memory_mb"]
+    return flavor_ceilings.most(flavor, flavor_ceilings.MAX_MEMORY_MB) > flavor["memory_mb"]
 
 
 def _vcpu(root, flavor):
-    most, now = growth.most(flavor, growth.MAX_VCPUS), flavor["vcpus"]
+    most, now = flavor_ceilings.most(flavor, flavor_ceilings.MAX_VCPUS), flavor["vcpus"]
     child(root, "vcpu", most, placement="static", current=now if now < most else None)
 
 
@@ -368,7 +368,7 @@ def _cpu(root, host, flavor, settings, cells):
             cpus = set(cell.get("cpuset") or ()) | set(cell.get("pcpuset") or ())
             child(numa, "cell", id=index, cpus=ranges(cpus), memory=cell["memory_mb"] * MIB, unit="KiB")
     elif _grows(flavor):  # libvirt plugs memory into a cell
-        every = ranges(range(growth.most(flavor, growth.MAX_VCPUS)))
+        every = ranges(range(flavor_ceilings.most(flavor, flavor_ceilings.MAX_VCPUS)))
         child(child(element, "numa"), "cell", id=0, cpus=every, memory=flavor["memory_mb"] * MIB, unit="KiB")
 
 

@@ -22,10 +22,10 @@ from ...model.errors import BerthError
 from ...model.lifecycle import OWN
 from ...model.safe_text import clean
 from ..run import PATH, run
-from . import domain, live_differences, packet_filter, packet_rules
+from . import domain, kernel_packet_tables, live_differences, packet_filter
+from .kernel_packet_tables import ACCEPT, DROP, NO, YES, Chain, Rule, Tables
 from .network import OVS
 from .packet_filter import BRIDGED, reads_one
-from .packet_rules import ACCEPT, DROP, NO, YES, Chain, Rule, Tables
 
 # What a guest's security groups let in, in one form: by the filter that berth renders, and by a rule of the kernel.
 FAMILIES = {"iptables": 4, "ip6tables": 6}
@@ -266,7 +266,7 @@ def _open(nic: Nic, chains: Chains, where: Tuple[str, str, str], prefix: str, pa
     program, first, goal, ahead = where[0], where[2], prefix + nic.tap, None
     if goal not in chains:
         return "has no chain %s" % goal
-    for sure, verdict, rule in packet_rules.walk(chains, first, packet, goal):
+    for sure, verdict, rule in kernel_packet_tables.walk(chains, first, packet, goal):
         if verdict == goal:
             return ahead or _altered(nic, chains, program, prefix, packet)
         if verdict == DROP and sure:
@@ -277,8 +277,8 @@ def _open(nic: Nic, chains: Chains, where: Tuple[str, str, str], prefix: str, pa
     return ahead or "%s does not lead to %s" % (first, goal)
 
 
-def _lets_all_pass(rule: packet_rules.Rule, packet: Packet) -> bool:
-    return rule.target == ACCEPT and packet_rules.matches(rule, packet) == YES
+def _lets_all_pass(rule: kernel_packet_tables.Rule, packet: Packet) -> bool:
+    return rule.target == ACCEPT and kernel_packet_tables.matches(rule, packet) == YES
 
 
 def _altered(nic: Nic, chains: Chains, program: str, prefix: str, packet: Packet) -> Optional[str]:
@@ -293,7 +293,7 @@ def _altered(nic: Nic, chains: Chains, program: str, prefix: str, packet: Packet
         return None if number == nic.senders else "%s has %d rules that accept, not %d" % (goal, number, nic.senders)
     if prefix != "FO-" or nic.of_network:
         return None
-    new = [rule for rule in rules if rule.target == ACCEPT and packet_rules.matches(rule, packet) != NO]
+    new = [rule for rule in rules if rule.target == ACCEPT and kernel_packet_tables.matches(rule, packet) != NO]
     has, wanted = {of_rule(rule) for rule in new}, (nic.accepts or {})[program]
     if has - wanted:
         return "%s accepts %s" % (goal, told_accepted(min(has - wanted)))
@@ -335,7 +335,7 @@ def _who_drops(nic: Nic, seen: Seen, packet: Packet) -> Iterator[Tuple[str, str]
 
 def _drops(chains: Chains, nic: Nic, packet: Packet) -> Optional[str]:
     own = ("-A FO-%s " % nic.tap, "-A FI-%s " % nic.tap)
-    for sure, verdict, rule in packet_rules.walk(chains, "FORWARD", packet):
+    for sure, verdict, rule in kernel_packet_tables.walk(chains, "FORWARD", packet):
         if verdict == ACCEPT or rule.startswith(own):
             return None
         if verdict == DROP and sure:
@@ -378,8 +378,8 @@ def look_at_kernel(nics):
     if bridges and shutil.which("nft", path=PATH):
         with _told(seen.unread, "nft"):
             listed = _nft()
-            seen.nft = packet_rules.taps(listed)
-            for program, backends in packet_rules.backends(listed).items():
+            seen.nft = kernel_packet_tables.taps(listed)
+            for program, backends in kernel_packet_tables.backends(listed).items():
                 seen.tables.get(program, []).extend(backends)
     return seen
 
@@ -456,13 +456,13 @@ def _tables(program):
     names = EBTABLES if program == "ebtables" else (program + "-save",)
     name = next((name for name in names if shutil.which(name, path=PATH)), names[0])
     text = _run(name)
-    found = [packet_rules.parse(text)]
+    found = [kernel_packet_tables.parse(text)]
     if program == "ebtables":
         return found
     is_nft = "nf_tables" in text or not text.strip()
     other = "%s-%s-save" % (program, "legacy" if is_nft else "nft")
     if shutil.which(other, path=PATH) and (not is_nft or _is_filled(LEGACY[program])):
-        found.append(packet_rules.parse(_run(other)))
+        found.append(kernel_packet_tables.parse(_run(other)))
     return found
 
 

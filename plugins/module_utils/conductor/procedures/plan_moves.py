@@ -62,10 +62,10 @@ class Wanted:
     """What a run asks for. ``subject_of``: name -> Subject, or raises what is wrong with it; ``choose``: finds hosts for the
     instances of a plan, those that are resized come with the hosts where they are; ``targets``: name -> the only host that it
     may go to, ``target`` that of all others; ``together``: name -> uuids of the members of its affinity group that a plan moves
-    between the same hosts; ``drains``: names of those that come home when their host is returned; ``goals``: of a second plan, name -> the
-    destination of its move that has just ended; ``nowhere``: (name, error) -> what is said of an instance that no host has;
-    ``known``: what the registry knows of them, None where the hosts are alone; ``everywhere``: all hosts as that has them, where
-    one is to be chosen; ``dry``: in check mode."""
+    between the same hosts; ``drains``: names of those that come home when their host is returned; ``goals``: of a second plan,
+    name -> the destination of its move that has just ended; ``nowhere``: (name, error) -> what is said of an instance that no host
+    has; ``known``: what the registry knows of them, None where the hosts are alone; ``everywhere``: all hosts as that has them,
+    where one is to be chosen; ``dry``: in check mode."""
 
     action: str
     run: str

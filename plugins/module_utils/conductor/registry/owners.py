@@ -56,11 +56,12 @@ class Seen:
     def name_of(self, host: Optional[str]) -> str:
         return self.names.get(host or "", host or "no host")
 
-    def may_have(self, host: str, uuid: str) -> bool:
-        """Unless it answers without a record, or is given up as lost. One with a guest and no record may."""
+    def may_have(self, host: str, uuid: str, let_go: bool = False) -> bool:
+        """Unless it answers without a record, or is given up as lost. One with a guest and no record may; of one that says that it
+        has ``let_go``, a guest that is not berth's is what a leave has left."""
         if host in self.lost:
             return False
-        strays = {stray["host"] for stray in self.fleet.strays.get(uuid, ())}
+        strays = {each["host"] for each in self.fleet.strays.get(uuid, ()) if each["managed"] or not let_go}
         held = any(at == host for at, _record in self.records.get(uuid, ()))
         return host not in self.answering or held or self.name_of(host) in strays
 
@@ -165,7 +166,7 @@ def _removed(uuid: str, entry: Document, seen: Seen) -> Optional[Document]:
     """What the registry is to have where the owner says that it removed the instance; else None."""
     owner = entry["owner"]
     gone = _gone_there(uuid, owner, seen)
-    if owner not in seen.answering or gone < entry["epoch"] or seen.may_have(owner, uuid):
+    if owner not in seen.answering or gone < entry["epoch"] or seen.may_have(owner, uuid, let_go=True):
         return None
     return {**entry, "owner": None, "epoch": gone, "pending": []}
 

@@ -165,12 +165,17 @@ def test_a_setting_of_kvm_hosts_whose_template_fails_is_told_before_they_are_pre
     assert "kvm1, kvm2: berth_host_cpu_allocation_ratio: 'a template that fails' is not valid" in result["msg"]
     assert result["msg"].count("of_rack") == 1 and result["error"]["hint"] == input_hints.define_or_keep()
     assert "failed" not in refusal(given)
-    assert "failed" not in refusal({"kvm_hosts": {**given["kvm_hosts"], "of_rack": 4}}, args={"hosts": ["kvm1", "kvm2"]})
+    assert "failed" not in refusal(
+        {"kvm_hosts": {**given["kvm_hosts"], "of_rack": 4}}, args={"hosts": ["kvm1", "kvm2"]}
+    )
 
 
 @pytest.mark.parametrize("days", [0, 4000, "soon"])
 def test_days_of_certificates_that_cannot_be_are_told_before_a_host_is_asked(days):
-    assert "kvm1, kvm2: berth_host_certificate_days" in refusal({"kvm_hosts": {"berth_host_certificate_days": days}})["msg"]
+    assert (
+        "kvm1, kvm2: berth_host_certificate_days"
+        in refusal({"kvm_hosts": {"berth_host_certificate_days": days}})["msg"]
+    )
     assert "failed" not in refusal({"kvm_hosts": {"berth_host_certificate_days": "30"}})
 
 

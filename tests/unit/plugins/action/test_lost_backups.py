@@ -10,6 +10,7 @@ import datetime
 import pytest
 from placement_case import VM, controller, facts
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.outcome_of_create import outcomes
 from ansible_collections.berth.kvm.plugins.module_utils.model.backups import TIME
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates
@@ -45,8 +46,9 @@ def asked(monkeypatch):
     return found
 
 
-def evacuate(seen=(), **variables):
-    it = controller({"web": {**VM, "berth_networks": [], **variables}}, {"berth_lost_hosts": "h9"}, silent=["h9"])
+def evacuate(seen=(), asked=None, **variables):
+    run = {"berth_lost_hosts": "h9", **({} if asked is None else {"berth_evacuate_from_backup": asked})}
+    it = controller({"web": {**VM, "berth_networks": [], **variables}}, run, silent=["h9"])
     it.inventory.add_group("berth_backup_hosts")
     it.inventory._inventory.add_host("backup1", group="berth_backup_hosts")
     told = {
@@ -64,6 +66,26 @@ def test_the_newest_whole_one_is_named_with_its_age_by_the_backup_host(asked):
     assert "Its newest whole backup is %s in backup1:/srv/backups, 3 h old" % NEWEST in error["message"]
     assert "-e berth_evacuate_from_backup=true" in error["hint"]
     assert asked == [("backup1", "backup_store", "listed")]
+
+
+def test_who_asks_for_it_has_it_made_again_from_that_backup_in_a_later_epoch(asked):
+    done = evacuate(asked=True, berth_backup_to="/srv/backups", berth_backup_host="backup1")
+    plan = done["ansible_facts"]["berth_plan"]
+    made = plan["instances"]["web"]
+    assert made["spec"]["shelved"] == {"backup": NEWEST, "to": "/srv/backups", "host": "backup1"}
+    assert made["spec"]["evacuated_from"] == LOST["host_uuid"] and "take_over" not in made
+    ((claim,),) = plan["claims"].values()
+    assert claim["spec"]["shelved"] == made["spec"]["shelved"] and claim["after"][0] >= 1
+    line = outcomes({**plan, "instances": {"web": {**made, "state": "planned"}}}, check_mode=True)[0]
+    assert line.state == "would be made"
+    assert line.why.startswith("made again from its backup %s in backup1:/srv/backups, 3 h old; " % NEWEST)
+
+
+def test_who_asks_for_it_without_a_whole_backup_is_refused(asked, monkeypatch):
+    monkeypatch.setitem(globals(), "ALL", [ALL[-1]])
+    error = evacuate(asked=True, berth_backup_to="/mnt/backup")["failures"]["web"]
+    assert error["code"] == "DisksNotShared" and "has no whole backup of it" in error["message"]
+    assert "berth_rebuild_lost" in error["hint"] and "berth_evacuate_from_backup" not in error["hint"]
 
 
 def test_without_a_backup_host_a_kvm_host_that_answers_is_asked(asked):

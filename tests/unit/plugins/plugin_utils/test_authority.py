@@ -78,7 +78,10 @@ def test_an_authority_without_its_key_is_not_made_anew(directory, libvirt):
         ca.Authority(directory, "libvirt")
 
 
-@pytest.mark.parametrize("part, other", [("key", b"x"), ("pem", b"x"), ("key", None)], ids=["key", "certificate", "of another"])
+@pytest.mark.follows("bring_authority_back")
+@pytest.mark.parametrize(
+    "part, other", [("key", b"x"), ("pem", b"x"), ("key", None)], ids=["key", "certificate", "of another"]
+)
 def test_a_damaged_authority_says_what_to_restore(directory, libvirt, tmp_path, part, other):
     ca.Authority(str(tmp_path / "other"), "libvirt")
     path = os.path.join(directory, "libvirt-ca." + part)

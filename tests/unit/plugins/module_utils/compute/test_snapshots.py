@@ -105,7 +105,9 @@ def test_a_snapshot_for_which_the_file_system_is_full_says_how_to_make_room(web,
         raise SnapshotFailed(full)
 
     monkeypatch.setattr(snapshots.inside, "make", make)
-    with pytest.raises(SnapshotFailed, match="No space left on device. Remove files that nobody needs from the file system of"):
+    with pytest.raises(
+        SnapshotFailed, match="No space left on device. Remove files that nobody needs from the file system of"
+    ):
         web.take()
     assert "snapshots" not in web.record.spec
 

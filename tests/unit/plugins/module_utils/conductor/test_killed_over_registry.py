@@ -123,7 +123,7 @@ def test_whether_a_write_was_done_whose_answer_is_lost_is_found_out(sites, kind,
         site.check_finished(kind)
 
 
-@pytest.mark.parametrize("kind", ["update_disks", "rename"])
+@pytest.mark.parametrize("kind", ["update_disks", "rename", "leave"])
 def test_an_audit_ends_a_change_that_was_killed_at_any_step(sites, kind):
     for after in itertools.count():
         site = begun(sites, "engine", kind)
@@ -131,7 +131,7 @@ def test_an_audit_ends_a_change_that_was_killed_at_any_step(sites, kind):
             assert after > 2, "it took no steps"
             return
         site.audit()
-        assert site.entry(NAME)["pending"] == []
+        assert site.entry(site.name)["pending"] == []
         assert site.audit().differences == []
         site.world.engine = site.engine
         check(site.world)

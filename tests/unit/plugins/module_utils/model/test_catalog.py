@@ -149,6 +149,13 @@ def test_an_aggregate_holds_its_hosts_and_those_of_its_inventory_groups(catalog)
     ]
 
 
+def test_a_host_of_an_aggregate_that_the_inventory_does_not_have_is_told_and_is_no_fault(catalog):
+    (host, *_others) = next(iter(catalog.aggregates.values()))["hosts"]
+    (line,) = catalog.unknown_hosts([host + "0"])
+    assert "there is no host %s. Did you mean %s0?" % (host, host) in line
+    assert catalog.unknown_hosts([host]) == []
+
+
 def test_an_aggregate_of_an_unknown_inventory_group_is_refused(catalog):
     with pytest.raises(InvalidInput) as caught:
         catalog.aggregate_documents({"fats": []})
@@ -171,7 +178,8 @@ def test_all_faults_of_all_variables_are_told_at_once():
     with pytest.raises(InvalidInput) as caught:
         Catalog.from_variables(bad)
     told = [error.field for error in [caught.value, *caught.value.also]]
-    fields = ["a.rot_gb", "a.vcpus", "a.memory_mb", "a.root_gb", "b.memory_mb", "b.root_gb"]
+    fields = ["a.rot_gb", "a.vcpus", "a.memory_mb", "b.memory_mb", "b.root_gb"]
+    assert caught.value.hint == "Did you mean root_gb?", "so it is not told again that root_gb lacks"
     assert told == ["berth_flavors." + field for field in fields] + [
         "berth_networks_defined.lan.type",
         "berth_placement",
