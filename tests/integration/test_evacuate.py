@@ -162,6 +162,55 @@ def test_an_evacuation_that_is_killed_at_each_step_brings_volume_and_address_alo
     assert play("delete_volume", berth_volume="data").rc == 0, "it is a volume like others"
 
 
+BACKUPS = "/srv/shared/evacuated"
+
+
+@pytest.fixture
+def backed_up(lab):
+    yield lab
+    make_whole(lab)
+    for host in lab.hosts:
+        lab.sh(host, "rm -rf %s %s/set-aside /var/lib/berth/set-aside.json" % (BACKUPS, POOL), check=False)
+
+
+@pytest.mark.slow
+def test_what_only_the_lost_host_had_runs_elsewhere_from_its_newest_backup(backed_up, image, inventory):
+    """Its volume, too. The host that is back starts nothing, and sets aside what was written last."""
+    lab = backed_up
+    path = inventory({"one": vm(volumes=["data"], user_data=WRITES, backup_to=BACKUPS)}, catalog(image, **DATA))
+
+    def play(name, *words, check=True, **variables):
+        more = {"extra_vars": variables} if variables else {}
+        return lab.ansible_playbook("berth.kvm." + name, *words, inventory=[path], timeout=600, check=check, **more)
+
+    play("create")
+    lost = owners(lab)["one"]
+    lab.guest_facts("one", timeout=180, until=lambda said: said["ack"] > 0 and said["extra"] == "new")
+    lab.sh(lost, "mkdir -p -m 700 " + BACKUPS)
+    play("backup", "--limit", "one")
+    before = lab.guest_facts("one")
+    lab.crash(lost)
+    refused = play("evacuate", check=False, berth_lost_hosts=lost).output
+    assert "DisksNotShared" in refused and "berth_evacuate_from_backup=true" in refused
+    asked = {"berth_lost_hosts": lost, "berth_evacuate_from_backup": True}
+    assert "made again from its backup" in play("evacuate", "--check", **asked).output and records(lab) == []
+    assert "made again from its backup" in play("evacuate", **asked).output
+    ((host, name, role),) = records(lab)
+    assert host != lost and (name, role) == ("one", "OWN")
+    facts = lab.guest_facts("one", host, timeout=180, until=lambda said: said["verify"]["result"] != "none")
+    assert facts["verify"]["result"] == "ok" and facts["nonce"] == before["nonce"] == facts["extra"]
+    assert (facts["mac"], facts["boots"]) == (before["mac"], 2)
+    assert set(play("create").changed.values()) == {0}
+
+    lab.start(lost)
+    assert "outdated copy would be set aside" in play("start_after_outage", "--check").output and len(records(lab)) == 2
+    done = play("start_after_outage").output
+    assert "outdated copy set aside" in done and POOL + "/set-aside/" in done
+    assert records(lab) == [(host, "one", "OWN")]
+    assert "root.qcow2" in lab.sh(lost, "ls %s/set-aside/*/" % POOL).stdout
+    assert set(play("start_after_outage").changed.values()) == {0}
+
+
 @pytest.mark.slow
 def test_nothing_that_a_run_prints_or_keeps_has_a_secret_of_a_fence_agent(shared, image, inventory, agent, tmp_path):
     """Neither -vvv nor --check, --diff, a report, nor the history of who was evacuated."""
