@@ -390,7 +390,9 @@ class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names)
         leaves = LeavesEngine() if self.world.engine else None
         try:
             seen = yield from self.read()
-            yield from self._play(remove_host.remove_host(remove_host.Removal(host, names, {}, self.lost, leaves), seen))
+            yield from self._play(
+                remove_host.remove_host(remove_host.Removal(host, names, {}, self.lost, leaves), seen)
+            )
             self.world.take_out(host)
         except BerthError as error:
             self.refused(host, error)

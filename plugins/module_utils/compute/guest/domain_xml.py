@@ -203,7 +203,13 @@ def render(record, host: Host):
 def _ceiling_of_memory(root, flavor):
     """QEMU refuses slots in which nothing would fit."""
     if _grows(flavor):
-        child(root, "maxMemory", flavor_ceilings.most(flavor, flavor_ceilings.MAX_MEMORY_MB) * MIB, slots=SLOTS, unit="KiB")
+        child(
+            root,
+            "maxMemory",
+            flavor_ceilings.most(flavor, flavor_ceilings.MAX_MEMORY_MB) * MIB,
+            slots=SLOTS,
+            unit="KiB",
+        )
 
 
 def _grows(flavor):
