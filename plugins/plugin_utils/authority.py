@@ -19,7 +19,7 @@ import stat
 from typing import Optional
 
 from ..module_utils.conductor.errors import AuthorityUnsafe, CertificateForeign, CryptographyOutdated
-from ..module_utils.model import host_hints, input_hints
+from ..module_utils.model import fleet_hints, host_hints, input_hints
 from ..module_utils.model.errors import InvalidInput
 from .documents import write_file
 
@@ -105,12 +105,12 @@ class Authority:
         except (ValueError, TypeError, UnsupportedAlgorithm) as error:
             raise AuthorityUnsafe(
                 "the authority %s cannot be read: %s" % (self.stem, error),
-                hint=input_hints.bring_authority_back(self.stem),
+                hint=fleet_hints.bring_authority_back(self.stem),
             )
         if self.key and self.certificate and self.key.public_key() != self.certificate.public_key():
             raise AuthorityUnsafe(
                 "the key of the authority %s is not that of its certificate" % self.stem,
-                hint=input_hints.bring_authority_back(self.stem),
+                hint=fleet_hints.bring_authority_back(self.stem),
             )
         if dry:
             return

@@ -11,7 +11,7 @@ import re
 
 from ansible.errors import AnsibleError, AnsibleValueOmittedError
 
-from ..module_utils.model import input_hints
+from ..module_utils.model import fleet_hints, input_hints
 from ..module_utils.model.errors import InvalidInput
 
 PLAIN = "text, a number, true, false, null, or a list or mapping of these"
@@ -42,7 +42,7 @@ def rendered(field, render):
         if _is_of_depth(error):
             raise too_deep(field) from None
         said = " ".join(str(error).split())
-        hint = input_hints.define_or_keep() if said.endswith("is undefined") else None
+        hint = fleet_hints.define_or_keep() if said.endswith("is undefined") else None
         hint = input_hints.give_vault_password() if "vault secrets" in said else hint
         raise InvalidInput(field, "a template that fails", said, hint=hint) from None
 

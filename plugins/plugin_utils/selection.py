@@ -39,7 +39,7 @@ def selected(task_vars: Dict[str, Any], names: List[str], hosts: List[str]) -> L
         check_nothing_selected(task_vars, [str(name) for name in names if name not in hosts])
         warn(
             "No instance is selected: no host of the inventory in question has the variable berth_flavor. %s"
-            % input_hints.look_above()
+            % fleet_hints.look_above()
         )
     return instances
 

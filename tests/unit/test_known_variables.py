@@ -17,7 +17,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.errors import Inva
 from ansible_collections.berth.kvm.plugins.module_utils.model.host_settings import HostSettings
 from ansible_collections.berth.kvm.plugins.plugin_utils import move_options
 from ansible_collections.berth.kvm.plugins.plugin_utils.misplaced import RENAMED, ROLE
-from ansible_collections.berth.kvm.plugins.plugin_utils.variables import CHECKED, HOST, KNOWN, Converted
+from ansible_collections.berth.kvm.plugins.plugin_utils.variables import CHECKED, HOST, KNOWN, Converted, Number
 
 ROOT = Path(__file__).resolve().parents[2]
 # Facts that actions keep for one another, groups, and names that stand for others.
@@ -57,6 +57,7 @@ def test_the_settings_of_a_host_have_the_types_that_its_role_takes():
     """The role's argument specification is Ansible's; CHECKED says the same before anything is changed."""
     types = {name: option["type"] for name, option in options_of_role().items()}
     checked = {name: check.convert for name, check in CHECKED.items() if isinstance(check, Converted)}
+    checked.update({name: check_type_int for name in types if isinstance(CHECKED.get(name), Number)})
     assert {name: check for name, check in checked.items() if name not in RENAMED} == {
         name: CONVERT[kind] for name, kind in types.items() if kind in CONVERT
     }

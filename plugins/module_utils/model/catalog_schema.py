@@ -10,7 +10,7 @@ import posixpath
 import re
 from typing import Any, Dict, List, Optional
 
-from . import data_disks, input_hints, volumes
+from . import data_disks, fleet_hints, input_hints, volumes
 from .checksum import LIST, RULE, Checksum, ImageChecksum, of_file
 from .cloud_init import FILES, NetworkConfig
 from .errors import InvalidInput
@@ -381,7 +381,7 @@ INSTANCE = {
     "berth_admin_password_hash": Secret(PasswordHash()),
     "berth_admin_password": Secret(NoPassword()),
     "berth_disk_config": OneOf("auto", "manual"),
-    "berth_state": OneOf("active", "stopped", hints=dict.fromkeys(("absent", "deleted"), input_hints.delete_it())),
+    "berth_state": OneOf("active", "stopped", hints=dict.fromkeys(("absent", "deleted"), fleet_hints.delete_it())),
     "berth_access_ip_v4": AccessAddress(4),
     "berth_access_ip_v6": AccessAddress(6),
 }

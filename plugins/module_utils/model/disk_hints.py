@@ -48,14 +48,6 @@ def bring_files_back(host: str, name: str) -> str:
     )
 
 
-def make_room_for_more(name: str, host: str) -> str:
-    """A host has no room for more disk of an instance that it has: a snapshot, a volume, a larger disk."""
-    return (
-        "Delete snapshots there that nobody needs (berth.kvm.snapshots lists them), or move an instance away from %s, such as "
-        "berth.kvm.migrate --limit %s; then run the same again" % (host, name)
-    )
-
-
 def undo_before_a_move(name: str) -> str:
     """Somebody changed an instance's disks, for example by a snapshot, so no move takes it as it is."""
     return (

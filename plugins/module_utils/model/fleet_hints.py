@@ -442,3 +442,23 @@ def name_new() -> str:
 def another_new_name() -> str:
     """The new name of an instance is that of another one, or was that of another one that has its uuid still."""
     return "Choose another name, or delete or rename that one first"
+
+
+def bring_authority_back(stem: str) -> str:
+    """The authority's key or certificate is damaged, or they are not of each other."""
+    return "Restore %s-ca.key and %s-ca.pem from a backup" % (stem, stem)
+
+
+def define_or_keep() -> str:
+    """A template reads a variable that there is not; the braces may be those of cloud-init or another tool."""
+    return "Define it, or correct its name. If the braces are not for Ansible, write !unsafe before the text in YAML"
+
+
+def delete_it() -> str:
+    """An instance is to be gone by its state in the inventory."""
+    return "berth.kvm.delete --limit NAME deletes an instance; then take it out of the inventory"
+
+
+def look_above() -> str:
+    """No host has the variable of an instance; of an inventory with a mistake Ansible takes what is before it."""
+    return "If you gave it to one, Ansible says above why it could not read the whole inventory"

@@ -8,6 +8,8 @@ from __future__ import annotations
 import shlex
 from typing import Sequence
 
+FULL = "No space left on device"  # as the kernel says it, and QEMU after it
+
 
 def prepare_host(host: str) -> str:
     """The host has no settings or certificates, or libvirt does not ask the boot gate. ``host``: its own name."""
@@ -248,4 +250,12 @@ def bring_firmware(host: str, variables: str) -> str:
         "Nothing was changed. Bring a firmware with variables of the form %s back to %s, with a descriptor in /etc/qemu/firmware "
         "whose name sorts first, such as 10-berth.json: its nvram-template has that form. Or move the instance to a host "
         "that has one: berth.kvm.host_facts shows the firmware of each" % (variables, host)
+    )
+
+
+def make_room_for_more(name: str, host: str) -> str:
+    """A host has no room for more disk of an instance that it has: a snapshot, a volume, a larger disk."""
+    return (
+        "Delete snapshots there that nobody needs (berth.kvm.snapshots lists them), or move an instance away from %s, such as "
+        "berth.kvm.migrate --limit %s; then run the same again" % (host, name)
     )

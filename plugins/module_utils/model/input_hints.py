@@ -34,11 +34,6 @@ def bring_authority_key_back(file: str) -> str:
     return "Restore %s from a backup" % file
 
 
-def bring_authority_back(stem: str) -> str:
-    """The authority's key or certificate is damaged, or they are not of each other."""
-    return "Restore %s-ca.key and %s-ca.pem from a backup" % (stem, stem)
-
-
 def keep_authority() -> str:
     """A certificate authority was made."""
     return "Keep that directory, and a copy of it: a host that is added later needs the same authority"
@@ -177,16 +172,6 @@ def name_each(fields: Sequence[str]) -> str:
     return "Write {name: NAME%s}" % "".join(", %s: ..." % field for field in fields[:2])
 
 
-def define_or_keep() -> str:
-    """A template reads a variable that there is not; the braces may be those of cloud-init or another tool."""
-    return "Define it, or correct its name. If the braces are not for Ansible, write !unsafe before the text in YAML"
-
-
-def delete_it() -> str:
-    """An instance is to be gone by its state in the inventory."""
-    return "berth.kvm.delete --limit NAME deletes an instance; then take it out of the inventory"
-
-
 def less_or_more_quota() -> str:
     """A project has used its quota."""
     return "Delete what nobody needs (berth.kvm.show lists what there is), or raise the quota in berth_quotas"
@@ -286,11 +271,6 @@ def give_with_e(variable: str) -> str:
 def leave_out(variable: str) -> str:
     """-e has what the run finds out for each instance."""
     return "Leave %s out" % variable
-
-
-def look_above() -> str:
-    """No host has the variable of an instance; of an inventory with a mistake Ansible takes what is before it."""
-    return "If you gave it to one, Ansible says above why it could not read the whole inventory"
 
 
 def give_inventory() -> str:

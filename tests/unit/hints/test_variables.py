@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request
@@ -164,7 +164,7 @@ def test_a_disk_of_a_list_that_has_no_name_is_taken_once_it_is_written_as_the_hi
 @pytest.mark.follows("delete_it")
 @pytest.mark.parametrize("state", ["absent", "deleted"])
 def test_who_wants_an_instance_gone_by_its_state_is_told_what_deletes_it(state):
-    assert refusal(berth_state=state).hint == input_hints.delete_it()
+    assert refusal(berth_state=state).hint == fleet_hints.delete_it()
 
 
 @pytest.mark.parametrize("given, ours", [("running", "active"), (True, "active"), ("off", "stopped")])

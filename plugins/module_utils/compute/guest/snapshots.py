@@ -27,7 +27,6 @@ from ..disk import disk as disks
 from ..disk import disk_chain, inside, layers, virtual_size
 from ..errors import MemoryNotRestored, SnapshotFailed, SnapshotIncomplete, SnapshotNotPossible
 from ..move import block_jobs
-from ..move.following import FULL
 from ..move.merge import merge, unstartable
 from ..record import journal, ledger
 from . import agent, domain, qemu_nodes, snapshot_memory, startable
@@ -333,7 +332,7 @@ def forgotten(record, name):
 
 def _give_up(instance, name, error):
     """Undo a snapshot that failed. What cannot be undone stays in the record, for the next run."""
-    if FULL in error.message and not error.hint:
+    if host_hints.FULL in error.message and not error.hint:
         error.hint = host_hints.make_room_in_pool(instance.host.pool_of(instance.store.read(instance.uuid)))
     record = journal.faulted(instance.store.read(instance.uuid), error)
     with contextlib.suppress(BerthError):

@@ -69,7 +69,6 @@ STALLED_SECONDS = 600.0  # without progress: writing out a slow disk's cache sil
 KILL_SECONDS = 10.0  # in which a killed program ends, unless it hangs in its disk
 ASKED_BY = 1  # the module's own output: ssh and sudo close it when the run that started the module has ended
 PERCENT = re.compile(rb"\((\d+\.\d+)/100%\)")
-FULL = "No space left on device"
 
 
 class OtherEnd:
@@ -183,7 +182,7 @@ def follow(
 
 def failed(message: str) -> TransferFailed:
     """The error of a copy, in the words of the program that made it."""
-    return TransferFailed(message, hint=host_hints.make_room_in_pool() if FULL in message else None)
+    return TransferFailed(message, hint=host_hints.make_room_in_pool() if host_hints.FULL in message else None)
 
 
 def end(process: subprocess.Popen) -> None:

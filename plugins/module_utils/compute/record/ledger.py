@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ...model import address_clash, disk_hints, hints, nics
+from ...model import address_clash, hints, host_hints, nics
 from ...model.errors import InstanceExists
 from ...model.host_state import HostState
 from ...model.pools import DISK
@@ -124,5 +124,5 @@ def allocate(host, record, more_gb):
     try:
         return capacity.allocate(Ledger(host).state, request)
     except capacity.ClaimFailed as error:
-        error.hint = disk_hints.make_room_for_more(record.name, host.connection.getHostname())
+        error.hint = host_hints.make_room_for_more(record.name, host.connection.getHostname())
         raise

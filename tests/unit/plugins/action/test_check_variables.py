@@ -12,7 +12,7 @@ from ansible.template import trust_as_template
 from ansible.utils.context_objects import CLIArgs
 from controller import Controller
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints, registry_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, input_hints, registry_hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, misplaced, variables
 
 pytestmark = pytest.mark.long
@@ -163,7 +163,7 @@ def test_a_setting_of_kvm_hosts_whose_template_fails_is_told_before_they_are_pre
     given = {"kvm_hosts": {"berth_host_cpu_allocation_ratio": trust_as_template("{{ of_rack }}")}}
     result = refusal(given, args={"hosts": ["kvm1", "kvm2"]})
     assert "kvm1, kvm2: berth_host_cpu_allocation_ratio: 'a template that fails' is not valid" in result["msg"]
-    assert result["msg"].count("of_rack") == 1 and result["error"]["hint"] == input_hints.define_or_keep()
+    assert result["msg"].count("of_rack") == 1 and result["error"]["hint"] == fleet_hints.define_or_keep()
     assert "failed" not in refusal(given)
     assert "failed" not in refusal(
         {"kvm_hosts": {**given["kvm_hosts"], "of_rack": 4}}, args={"hosts": ["kvm1", "kvm2"]}

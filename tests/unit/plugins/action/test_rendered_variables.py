@@ -12,7 +12,7 @@ from ansible.parsing import vault
 from ansible.template import trust_as_template
 from controller import Controller
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.plugin_utils import limits, whose_variables
 from ansible_collections.berth.kvm.plugins.plugin_utils.inventory_variables import variables
@@ -66,7 +66,7 @@ def test_a_template_of_what_there_is_not_says_how_to_define_it_or_to_keep_the_br
     it, task_vars = fleet(berth_metadata={"id": trust_as_template("{{ x }}")})
     with pytest.raises(InvalidInput) as refused:
         variables(task_vars, "web1", ["berth_metadata"])
-    assert refused.value.hint == input_hints.define_or_keep()
+    assert refused.value.hint == fleet_hints.define_or_keep()
     for name, value in change.items():
         it.inventory.hosts["web1"].set_variable(name, value)
     assert variables(it.task_vars(), "web1", ["berth_metadata"])["berth_metadata"]["id"] in ("ours", "{{ x }}")

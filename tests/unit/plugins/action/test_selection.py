@@ -98,7 +98,7 @@ def test_an_inventory_without_instances_is_no_fault_where_nobody_names_any(actio
     warned = []
     monkeypatch.setattr(selection, "warn", warned.append)
     assert not run(action, args).get("failed")
-    assert "No instance is selected" in warned[0] and warned[0].endswith(input_hints.look_above())
+    assert "No instance is selected" in warned[0] and warned[0].endswith(fleet_hints.look_above())
 
 
 @pytest.mark.parametrize("action, args", [("read_hosts", {}), ("check_variables", {"hosts": ["h1"]})])
