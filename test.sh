@@ -75,7 +75,7 @@ if [ $# = 0 ]; then
   steps="docs mypy ruff yamllint reuse shellcheck changelog"
   set -- lint unit lives
 elif [ "$*" = all ]; then
-  steps="sanity oldest-python docs mypy ruff yamllint reuse shellcheck changelog"
+  steps="sanity validate-modules oldest-python docs mypy ruff yamllint reuse shellcheck changelog"
   set -- lint unit samples integration
 fi
 

@@ -14,7 +14,7 @@ venv=${BERTH_VENV:-$root/.venv}
 work=$root/.cache/lint
 copy=$work/collections/ansible_collections/berth/kvm
 logs=$work/log
-steps=(sanity pylint oldest-python ansible-lint docs mypy ruff yamllint reuse shellcheck changelog)
+steps=(sanity validate-modules pylint oldest-python ansible-lint docs mypy ruff yamllint reuse shellcheck changelog)
 
 fail() { echo "lint: $*" >&2; exit 2; }
 
@@ -36,7 +36,7 @@ export_tree() {
     git -C "$copy" init --quiet
     # ansible-test writes beside what it reads, so each of its runs has a copy of its own.
     local step
-    for step in sanity pylint oldest-python; do
+    for step in sanity validate-modules pylint oldest-python; do
         rm -rf "$(copy_of "$step")" && mkdir -p "$(dirname "$(copy_of "$step")")" && cp -a "$copy" "$(copy_of "$step")"
     done
 }
@@ -79,13 +79,14 @@ ansible_test_sanity() { # ansible_test_sanity STEP OPTION...
     # Neither the lab nor the CI script is part of what is built and installed.
     HOME=$home ansible-test sanity --color no --venv --exclude lab/ --exclude .ci/ "$@"
 }
-# pylint takes as long as all other tests of sanity together, on one CPU. They run on this environment's Python, and what
-# is compiled and imported on the oldest of hosts as well: to do that on every Python there is takes three times as long.
+# The tests of sanity are in three parts that take about as long, each on one CPU. They run on this environment's Python, and
+# what is compiled and imported on the oldest of hosts as well: to do that on every Python there is takes three times as long.
 step_sanity() {
     local version
     version=$(python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-    ansible_test_sanity sanity --python "$version" --skip-test pylint
+    ansible_test_sanity sanity --python "$version" --skip-test pylint --skip-test validate-modules --skip-test ansible-doc
 }
+step_validate-modules() { ansible_test_sanity validate-modules --test validate-modules --test ansible-doc; }
 step_pylint() { ansible_test_sanity pylint --test pylint; }
 step_oldest-python() {
     PATH=$(path_without_shims) command -v python3.9 >/dev/null || { echo "there is no python3.9: skipped"; return 0; }

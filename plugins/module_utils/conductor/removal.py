@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Collection, List, Mapping
+from typing import Collection, List, Mapping, Optional
 
 from ..model import fleet_hints
 from ..model.errors import shortened
@@ -15,9 +15,10 @@ from .errors import HostInUse
 from .fleet import Fleet
 
 
-def check_removable(fleet: Fleet, host: str, lost: Collection[str], names: Mapping[str, str]) -> None:
+def check_removable(fleet: Fleet, host: str, lost: Collection[str], names: Optional[Mapping[str, str]]) -> None:
     """Raise HostInUse if something is, or may be, on the host; HostNotLost if it was named as lost and answers. ``names``:
-    uuid -> name of the inventory's instances, since who remembers an instance knows no name."""
+    uuid -> name of the inventory's instances, since who remembers an instance knows no name; None where a registry decides, and not
+    what hosts remember."""
     if host in fleet.documents:
         silence.check_none_answers(lost, [host])
         held = holdings(fleet.documents[host])
@@ -51,9 +52,11 @@ def holdings(document: Document) -> List[str]:
     return sorted(found) + sorted("volume %s" % volume["name"] for volume in document.get("volumes") or ())
 
 
-def last_seen_on(fleet: Fleet, host: str, names: Mapping[str, str]) -> List[str]:
+def last_seen_on(fleet: Fleet, host: str, names: Optional[Mapping[str, str]]) -> List[str]:
     """The instances whose last owner was that host, as far as other hosts remember. If it answers, its uuid decides,
     whatever its name was then; otherwise its name, unless a host that answers is that machine."""
+    if names is None:
+        return []
     own, there = fleet.uuids().get(host), set(fleet.uuids().values())
     remembered = {uuid for notes in fleet.notes.values() for uuid in notes}
     known = {uuid: fleet.notes_on(uuid).known for uuid in remembered}

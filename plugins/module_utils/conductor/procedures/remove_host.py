@@ -42,12 +42,12 @@ def remove_host(removal: Removal, fleet: Fleet) -> Procedure[Document]:
     """Return {changed, removed, left}: the last two of what was cleaned. Raises HostInUse while something is, or may be, on the host,
     HostNotLost, or HostNotCleaned if a part was not done."""
     host, machine = removal.host, fleet.uuids().get(removal.host)
-    check_removable(fleet, host, removal.lost, removal.names)
+    check_removable(fleet, host, removal.lost, None if removal.registry else removal.names)
     left = False
     if removal.registry:
         if machine:
             yield from _cleans(removal, check=True)  # what it refuses, it refuses before the registry forgets it
-        left = yield from removal.registry.leave(host, machine)
+        left = yield from removal.registry.leave(host, machine, set(fleet.uuids().values()))
     cleaned = (yield from _cleaned(removal, fleet)) if machine else NOTHING
     if not removal.dry:
         yield from tell_members(fleet, majority.removed(fleet.member_lists, host, machine), apart=host)

@@ -302,12 +302,18 @@ def is_of(mark: Any, meta: Document) -> bool:
 
 def check_marks(fleet: Fleet, meta: Meta, known: Mapping[str, str], restored: bool = False) -> None:
     """Raise RegistryOfOthers if a host belongs to a registry that this one is not, and never was. ``restored``: what the hosts that it
-    knows belong to is what it was: others have come since the backup."""
+    knows belong to is what it was: others have come since the backup. A host that was removed from the fleet, which says so, may
+    come back."""
     incarnations = {(meta.document or {}).get("incarnation"), (meta.document or {}).get("before")}
     marks = {host: mark["incarnation"] for host, mark in _marks(fleet).items() if mark}
     of_known = {host: mark for host, mark in marks.items() if fleet.documents[host]["uuid"] in known}
+    left = {uuid for uuid, each in majority.agreed(fleet.member_lists).items() if each["name"] is None}
     was = {*incarnations, *(of_known.values() if restored else ())}
-    others = {host: mark for host, mark in marks.items() if host not in of_known and mark not in was}
+    others = {
+        host: mark
+        for host, mark in marks.items()
+        if host not in of_known and mark not in was and fleet.documents[host]["uuid"] not in left
+    }
     if others:
         named = shortened(["%s to %s" % pair for pair in sorted(others.items())])
         raise RegistryOfOthers(

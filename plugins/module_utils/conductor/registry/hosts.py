@@ -88,7 +88,7 @@ def reports(seen: Mapping[str, Seen], names: Iterable[str], live: Mapping[str, R
                 with WRONG:
                     found[name]["document"] = with_reserved(known.host, found[name]["document"])
         elif known is None:
-            found[name] = {"reason": "the registry does not know it: berth.kvm.use_registry takes it in"}
+            found[name] = {"reason": "the registry does not know it: berth.kvm.use_registry takes a new host in, berth.kvm.refresh reads a renamed one"}
         elif not known.host["trusted"]:
             found[name] = {"reason": "the registry does not trust what it said: berth.kvm.audit says why"}
         else:

@@ -10,7 +10,7 @@ Its methods are procedures, so that whatever carries one out, a playbook or a te
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterable, Mapping, Optional, Protocol, Tuple
+from typing import Any, Callable, Collection, Dict, Iterable, Mapping, Optional, Protocol, Tuple
 
 from ...model.errors import BerthError
 from ...model.messages import Document
@@ -80,9 +80,10 @@ class Changes(Takes, Protocol):
 class Leaves(Protocol):
     """What a host that leaves the fleet leaves."""
 
-    def leave(self, host: str, machine: Optional[str]) -> Procedure[bool]:
+    def leave(self, host: str, machine: Optional[str], answering: Collection[str]) -> Procedure[bool]:
         """Return whether it was there. Nothing is placed there from now on, and it can come back as a new host. ``machine``: its
-        uuid; None where it is lost, and all that have its name leave. Raises HostInUse while an instance is there, or may come."""
+        uuid; None where it is lost, and all leave that have its name and are not ``answering``. Raises HostInUse while an instance
+        is there, or may come."""
 
 
 def claim(plan: Plan, hosts: Iterable[str], *parts: str) -> Procedure[Mapping[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Optional
+from typing import Collection, Optional
 
 from ...model import fleet_hints, registry_hints
 from ...model.errors import shortened
@@ -20,9 +20,10 @@ from .transactions import Draft, transacted
 
 @dataclasses.dataclass(frozen=True)
 class LeavesEngine:
-    def leave(self, host: str, machine: Optional[str]) -> Procedure[bool]:
+    def leave(self, host: str, machine: Optional[str], answering: Collection[str]) -> Procedure[bool]:
         known, left = (yield from enrol.known_hosts()), False
-        for uuid in [machine] if machine else [uuid for uuid, name in known.items() if name == host]:
+        of_name = [uuid for uuid, name in known.items() if name == host and uuid not in answering]
+        for uuid in [machine] if machine else of_name:
             there = yield from transacted(functools.partial(_left, uuid=uuid, host=host, lost=machine is None))
             left = left or there
         return left

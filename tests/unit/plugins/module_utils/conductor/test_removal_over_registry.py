@@ -113,7 +113,7 @@ def test_a_run_that_was_killed_anywhere_is_run_again(site):
 
 def test_a_host_that_has_left_and_was_not_cleaned_is_taken_in_again_by_use_registry_alone(site):
     """The run was killed."""
-    carried_out(site.engine, LeavesEngine().leave(HOST, site.host_uuid(HOST)))
+    carried_out(site.engine, LeavesEngine().leave(HOST, site.host_uuid(HOST), ()))
     assert HOST in site.refresh().failed and site.kept() == ([], True)
     assert [each.what for each in site.audit().differences] == [HOST] and site.kept() == ([], True)
     assert site.use().changed and site.is_whole()
@@ -135,7 +135,7 @@ def test_what_another_run_brings_there_between_the_look_and_the_write_is_seen(si
             list(itertools.takewhile(lambda _step: not site.entry(name), site.steps(kind, name)))
         return answer or site.engine.transact(step)
 
-    leaving = LeavesEngine().leave(HOST, site.host_uuid(HOST))
+    leaving = LeavesEngine().leave(HOST, site.host_uuid(HOST), ())
     with pytest.raises(HostInUse, match=name):
         registry_case.procedure_case.driven(leaving, answer_of)
     assert site.is_whole()
@@ -149,14 +149,14 @@ def test_what_was_chosen_for_a_host_that_has_left_since_goes_elsewhere(site):
     for _step in range(4):
         next(going)
     assert not has_claimed()
-    carried_out(site.engine, LeavesEngine().leave(HOST, site.host_uuid(HOST)))
+    carried_out(site.engine, LeavesEngine().leave(HOST, site.host_uuid(HOST), ()))
     list(going)
     assert site.owner("web1") not in (None, HOST)
 
 
 def test_a_guest_is_not_adopted_on_a_host_that_has_left(site):
     make(site.world, site.machines[HOST], FOUND[0])
-    carried_out(site.engine, LeavesEngine().leave(HOST, site.host_uuid(HOST)))
+    carried_out(site.engine, LeavesEngine().leave(HOST, site.host_uuid(HOST), ()))
     assert site.playbook("adopt", FOUND[0], mark=site.mark()) == {FOUND[0]: "ClaimConflict"}
     assert not site.entry(FOUND[0])
 
@@ -186,3 +186,36 @@ def test_a_transaction_whose_answer_is_lost_is_as_good_as_another(site):
         site.engine.lose(done)
         assert site.remove() == {} and site.kept() == GONE
         site.come_back()
+
+
+def test_a_machine_that_answers_by_another_name_does_not_leave_with_a_lost_one(site):
+    """The inventory has renamed it, and nobody has read it since."""
+    carried_out(site.engine, LeavesEngine().leave(HOST, None, {site.host_uuid(HOST)}))
+    assert site.is_whole()
+    carried_out(site.engine, LeavesEngine().leave(HOST, None, ()))
+    assert site.kept()[0] == []
+
+
+def test_what_hosts_remembered_before_there_was_a_registry_does_not_keep_a_lost_host(tmp_path, monkeypatch):
+    site = Site(tmp_path, monkeypatch)
+    assert site.playbook("create", "web1") == {}
+    at = site.owner("web1")
+    site.use()
+    assert site.playbook("delete", "web1", mark=site.mark()) == {}
+    site.machines[at].up = False
+    assert site.remove(at, lost=[at]) == {} and site.kept(at)[0] == []
+
+
+def test_a_lost_host_that_was_removed_and_is_back_is_taken_in_though_the_registry_is_another_by_now(site):
+    site.machines[HOST].up = False
+    assert site.remove(lost=[HOST]) == {} and site.kept()[0] == []
+    carried_out(site.engine, LeavesEngine().leave("kvm2", site.host_uuid("kvm2"), ()))
+    site.world.inventory = [host for host in site.machines if host != HOST]
+    before = site.mark()["incarnation"]
+    for _again in range(2):  # each time another host is taken in, the registry gets another incarnation
+        assert site.use(hosts=site.world.inventory).changed
+        carried_out(site.engine, LeavesEngine().leave("kvm2", site.host_uuid("kvm2"), ()))
+    assert site.mark()["incarnation"] != before
+    site.machines[HOST].up = True
+    site.world.inventory = list(site.machines)
+    assert site.use().changed and site.is_whole()
