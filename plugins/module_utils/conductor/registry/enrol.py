@@ -203,6 +203,10 @@ def filled(run: Run, meta: Meta, seen: Seen) -> Procedure[contents.Wanted]:
     yield from written(meta, known, wanted.documents)
     for document in seen.fleet.documents.values():
         yield from hosts.tidied(document["uuid"], still=True)
+    held = {host for entry in wanted.entries.values() for host in keys.hosts_of(entry)}
+    for uuid in sorted(set(seen.lost) - held):
+        if seen.names[uuid] in seen.fleet.documents:  # another machine has its name, so no remove_host names it
+            yield Transact((Compare(keys.META, meta.revision),), (Write(keys.host(uuid), None), Write(keys.facts(uuid), None)))
     return wanted
 
 
@@ -328,7 +332,12 @@ def check_all_there(run: Run, fleet: Fleet, known: Mapping[str, str]) -> None:
     silence.check_none_answers(run.lost, list(fleet.documents))
     there = set(fleet.uuids().values())
     members = {uuid: each["name"] for uuid, each in majority.agreed(fleet.member_lists).items() if each["name"]}
-    unlisted = {name for uuid, name in {**members, **known}.items() if uuid not in there and uuid not in run.lost}
+    # by its uuid where another machine has its name by now
+    unlisted = {
+        uuid if name in fleet.documents else name
+        for uuid, name in {**members, **known}.items()
+        if uuid not in there and uuid not in run.lost
+    }
     reasons = {**dict.fromkeys(unlisted, silence.NO_ANSWER), **fleet.verdicts}
     silent = sorted(set(reasons) - set(run.lost))
     if silent:

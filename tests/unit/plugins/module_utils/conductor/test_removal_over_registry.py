@@ -15,7 +15,7 @@ from history_found import NAMES as FOUND
 from history_found import make
 from history_volumes import Runs
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostInUse
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import HostInUse, HostUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Scan
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import hosts, keys
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.leaves import LeavesEngine
@@ -219,3 +219,17 @@ def test_a_lost_host_that_was_removed_and_is_back_is_taken_in_though_the_registr
     site.machines[HOST].up = True
     site.world.inventory = list(site.machines)
     assert site.use().changed and site.is_whole()
+
+
+def test_a_dead_machine_whose_name_another_one_has_is_given_up_by_its_uuid_and_leaves(site, monkeypatch):
+    dead = site.host_uuid(HOST)
+    assert site.remove() == {}
+    new = site.machines[HOST]
+    new.prepare()
+    monkeypatch.setattr(new.host, "uuid", "11111111-2222-3333-4444-555555555555")
+    carried_out(site.engine, hosts.report(HOST, {**new.facts([])["document"], "uuid": dead}, 1.0, still=True))
+    with pytest.raises(HostUnknown, match=dead):
+        site.use()
+    assert site.use(lost=[dead]).changed and site.is_whole()
+    assert not {keys.host(dead), keys.facts(dead)} & set(site.engine.keys)
+    assert not site.use().changed
