@@ -132,7 +132,7 @@ OPERATIONS: Dict[str, Operation] = {
     ),
     "revert_snapshot": Operation(
         Words("reverted to the snapshot", "would be reverted to the snapshot", "was reverted to it already"),
-        "snapshot_reverted", SNAPSHOT, needs_one=True, differences=True,
+        "snapshot_reverted", SNAPSHOT, needs_one=True, differences=True, runs=True,
     ),
     "snapshot": Operation(
         Words("snapshot made", "snapshot would be made", "has this snapshot"),

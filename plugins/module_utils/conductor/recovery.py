@@ -18,6 +18,7 @@ from .closing_table import left_off
 from .errors import InstanceMoving
 from .fleet import Fleet, Place
 from .locate import generation_of, locate_to_run
+from .take_over import is_being_restored
 
 
 def to_recover(fleet: Fleet, name: str, uuid: str, lost_hosts: List[str]) -> Dict[str, Any]:
@@ -47,10 +48,11 @@ def to_recover(fleet: Fleet, name: str, uuid: str, lost_hosts: List[str]) -> Dic
 
 
 def _was_evacuated(fleet: Fleet, copy: Place, stays: Place) -> bool:
-    """Whether the one that stays was made again from a backup since the host of the copy was lost, whose guest is off."""
+    """Whether the one that stays was made again from a backup since the host of the copy was lost, whose guest is off. Until the
+    backup is restored, the copy may be the only one that is whole."""
     lost = (stays["request_digests"] or {}).get(shelves.EVACUATED)
     host_uuid = fleet.documents[copy["host"]]["uuid"]
-    return lost == request_digest.of(host_uuid) and copy["power_state"] not in ALIVE
+    return not is_being_restored(stays) and lost == request_digest.of(host_uuid) and copy["power_state"] not in ALIVE
 
 
 def outdated(places: Sequence[Place]) -> List[Place]:

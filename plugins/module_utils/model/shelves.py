@@ -4,7 +4,8 @@
 """A shelved instance, in its request: {backup, to, host}, the backup that its disks are in. As long as it is there, the instance
 has no disks on its host and takes no room there. ``to``: the directory, on the backup host ``host``, or on its own host if None.
 
-One that was made again from its backup, since its host was lost, begins as shelved there: ``evacuated_from`` is the uuid of that host."""
+One that was made again from its backup, since its host was lost, begins as shelved there: ``evacuated_from`` is the uuid of that host,
+until it is shelved on purpose."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def of(spec: Mapping[str, Any]) -> Optional[Document]:
 
 
 def begun(spec: Document, backup: str, to: str, host: Optional[str]) -> Document:
-    return {**spec, KEY: {"backup": backup, "to": to, "host": host}}
+    kept = {part: value for part, value in spec.items() if part != EVACUATED}
+    return {**kept, KEY: {"backup": backup, "to": to, "host": host}}
 
 
 def made_again(spec: Document, backup: Document, lost: str) -> Document:

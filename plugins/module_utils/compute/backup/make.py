@@ -17,7 +17,7 @@ import os
 import time
 from typing import Any, List, NamedTuple, Optional, Sequence
 
-from ...model import backup_hints, backups
+from ...model import backup_hints, backups, host_hints
 from ...model.backups import FULL, INCREMENT, LONGEST_CHAIN, Backup
 from ...model.errors import BerthError
 from ...model.safe_text import clean
@@ -25,7 +25,7 @@ from .. import durable, paths
 from ..connection import require_libvirt
 from ..disk import disk_chain
 from ..guest import domain, startable
-from ..move import block_jobs, following, left_backup
+from ..move import block_jobs, left_backup
 from ..move import disks as moved_disks
 from ..record import journal
 from . import firmware_state, keep, off, place, running
@@ -247,7 +247,7 @@ def failed(instance: Any, record: Any, to: str, error: Any, spare: Sequence[str]
     name = instance.host.connection.getHostname()
     words = error.message if isinstance(error, BerthError) else str(error)
     hint = error.hint if isinstance(error, BerthError) else None
-    if following.FULL in words:  # of a copy, whose other end is no pool
+    if host_hints.FULL in words:  # of a copy, whose other end is no pool
         hint = backup_hints.make_room_for_backups(record.name, to, spare)
     return BackupFailed(
         "the backup of %s on %s to %s failed: %s" % (record.name, name, to, words),

@@ -21,7 +21,7 @@ from ...model.lifecycle import UNSHELVING
 from ...model.move_errors import InstanceInvalidState
 from ...model.vm_states import ACTIVE, CHANGES, ERROR, STOPPED, said
 from .. import durable, paths
-from ..disk import disk_chain, owner, room
+from ..disk import disk_chain, owner, room, volume
 from ..disk.disk import VOLUME
 from ..guest import domain
 from ..move import disks as moved_disks
@@ -122,7 +122,8 @@ def restored(instance: Any, wish: Wish, record: Any, origin: Any) -> Backup:
     instance.observe("restored")
     noted = journal.noted(record, _method(record), backup=backup.id, of=backup.name, uuid=backup.uuid)
     if shelved:  # it is to run: a start goes on from here
-        noted = noted.replace(spec=shelves.ended(record.spec), **said(ACTIVE), task_state=CHANGES["start"].task)
+        volume.mark_used(instance.store, record)  # they have data
+        noted = noted.replace(spec=shelves.ended(volumes.used(record.spec)), **said(ACTIVE), task_state=CHANGES["start"].task)
     else:
         noted = noted.replace(**said(STOPPED), task_state=None)
     instance.swap(noted)

@@ -77,6 +77,9 @@ def _seen(entries: Mapping[str, Found], facts: Mapping[str, Found]) -> List[Tupl
     return [(host["name"], Seen(uuid, host, documents[uuid])) for uuid, host in read.items() if uuid in documents]
 
 
+UNKNOWN = "berth.kvm.use_registry takes a new host in, berth.kvm.refresh reads one that was renamed"
+
+
 def reports(seen: Mapping[str, Seen], names: Iterable[str], live: Mapping[str, Report]) -> Dict[str, Report]:
     """What each host reports, for read_fleet. ``live``: of the hosts that this run has asked."""
     found: Dict[str, Report] = {}
@@ -88,7 +91,7 @@ def reports(seen: Mapping[str, Seen], names: Iterable[str], live: Mapping[str, R
                 with WRONG:
                     found[name]["document"] = with_reserved(known.host, found[name]["document"])
         elif known is None:
-            found[name] = {"reason": "the registry does not know it: berth.kvm.use_registry takes a new host in, berth.kvm.refresh reads a renamed one"}
+            found[name] = {"reason": "the registry does not know it: %s" % UNKNOWN}
         elif not known.host["trusted"]:
             found[name] = {"reason": "the registry does not trust what it said: berth.kvm.audit says why"}
         else:

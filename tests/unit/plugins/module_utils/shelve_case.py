@@ -36,8 +36,8 @@ KVM, STORE, KEY = "kvm1", "backup1", "5" * 64
 MOVING = moves.Run({"key": KEY})
 ON, SHELVED = ("active", None, "running", True), ("shelved_offloaded", None, "shutdown", False)
 OF_INSTANCE = {
-    **dict.fromkeys(("token", "after", "snapshot", "seed", "spec", "shelve_to")), "changed_disks": False, "shutdown_timeout": 0,
-    "mend": False,
+    **dict.fromkeys(("token", "after", "snapshot", "seed", "spec", "shelve_to")), "changed_disks": False, "snapshot_memory": False,
+    "shutdown_timeout": 0, "mend": False,
 }  # fmt: skip
 OF_BACKUP = {
     "full": False, "chain": 30, "keep": None, "keep_days": None, "of": None, "backup": None, "discards": None, "deep": False,

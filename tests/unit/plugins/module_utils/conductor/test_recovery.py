@@ -155,8 +155,13 @@ def test_a_copy_in_whose_place_a_backup_was_restored_is_set_aside():
 
 @pytest.mark.parametrize(
     "h1, h2",
-    [(OLD, restored("id-h3")), (OLD, NEW), ({**OLD, "power_state": "running"}, restored("id-h1"))],
-    ids=["it was restored for another host", "it was not restored", "its guest runs"],
+    [
+        (OLD, restored("id-h3")),
+        (OLD, NEW),
+        ({**OLD, "power_state": "running"}, restored("id-h1")),
+        (OLD, {**restored("id-h1"), "vm_state": "shelved_offloaded"}),
+    ],
+    ids=["it was restored for another host", "it was not restored", "its guest runs", "it is not restored yet"],
 )
 def test_no_other_copy_is_set_aside_by_itself(h1, h2):
     assert to_recover(fleet(h1=[h1], h2=[h2]), "web1", "a", [])["aside"] == []
