@@ -141,6 +141,7 @@ def test_one_that_could_not_be_restored_is_shelved_without_room_until_the_next_r
     assert case.player.told[NAME]["code"] == "RestoreFailed" and case.running() == []
     (there,) = (each for each in case.owners() if each is not case.lost)
     assert case.record(there).vm_state == vm_states.SHELVED and case.record(there).resources == {}
+    assert case.set_aside() == [], "what may be the only whole copy"
     case.evacuate()
     case.check_back(case.check_evacuated())
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 
 import pytest
 from backup_case import make_place, needed
@@ -27,7 +28,7 @@ from shelve_case import (
 from small_disks import holds
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts as backup_acts
-from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import keep, place
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import keep, place, restore
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import acts, gate, shelve
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import drained
@@ -354,3 +355,19 @@ def test_the_doctor_does_not_miss_a_guest_that_is_shelved(web):
     web.good("shelve")
     assert list(checkup._domains(web.case.host, [web.case.record])) == []
     assert list(checkup._disks(web.case.host, [web.case.record])) == []
+
+
+def test_what_was_restored_counts_as_used_before_the_guest_starts(web, monkeypatch):
+    """A delete removes new volumes, which nobody has written to."""
+    used = []
+    assert not web.run("shelve").errors
+    monkeypatch.setattr(restore, "volume", SimpleNamespace(mark_used=lambda _store, record: used.append(record.vm_state)))
+    assert not web.run("unshelve").errors
+    assert used == [SHELVED[0]]
+
+
+def test_an_evacuation_from_a_backup_is_over_once_the_instance_is_shelved_on_purpose():
+    """Else the next evacuation would start it."""
+    made = shelves.made_again({}, {"backup": "b", "to": "/b", "host": None}, "lost")
+    assert shelves.EVACUATED in shelves.ended(made)
+    assert shelves.EVACUATED not in shelves.begun(shelves.ended(made), "b", "/b", None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.what_to_operate import Said, where
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.what_to_operate import FIND, Said, where
 
 
 def fleet(generation, vm_state):
@@ -27,3 +27,8 @@ def test_a_backup_knows_whether_the_disks_of_the_instance_are_in_one_already(sta
 def test_a_delete_removes_all_up_to_the_record_of_which_nobody_else_has_heard():
     """As of a run that was killed after the build. Whoever read the host then still shows that record."""
     assert where("delete", fleet([2, 5], "stopped"), "web1", "u", Said("run"))["after"] == [2, 5]
+
+
+def test_a_revert_after_which_the_guest_may_run_is_refused_where_a_start_is():
+    """A snapshot may have the memory of the guest."""
+    assert FIND["revert_snapshot"] is FIND["start"]
