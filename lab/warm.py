@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import pkgutil
 import select
 import signal
 import subprocess
@@ -21,7 +22,8 @@ import time
 import warnings
 from pathlib import Path
 
-PLUGINS = ("create_instances", "move_instances", "operate_instances")  # they load most of the collection
+# What a run loads of the collection and keeps nothing of its own in: an action has the id of its run.
+LOADED = ("model", "placement", "conductor")
 OWN = "BERTH_"  # the variables that each run has for itself; with all others Ansible is loaded
 
 
@@ -87,8 +89,8 @@ def serve():
 
     init_plugin_loader()
     warnings.filterwarnings("ignore", "AnsibleCollectionFinder has already been configured")
-    for name in PLUGINS:
-        importlib.import_module("ansible_collections.berth.kvm.plugins.action." + name)
+    for name in LOADED:
+        load("ansible_collections.berth.kvm.plugins.module_utils." + name)
     answer = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
         asked = json.loads(line)
@@ -97,6 +99,11 @@ def serve():
             run(PlaybookCLI, asked)
         print(pid, file=answer, flush=True)
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), file=answer, flush=True)
+
+
+def load(package):
+    for found in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
+        importlib.import_module(found.name)
 
 
 def run(cli, asked):
