@@ -244,7 +244,8 @@ class Named:
         elif isinstance(value, (list, tuple)):
             for at, thing in enumerate(value):
                 if not isinstance(thing, dict) or thing.get("name") is None:
-                    hint = input_hints.name_each(list(getattr(self.thing, "fields", ())))
+                    fields = getattr(self.thing, "fields", ())
+                    hint = input_hints.name_each(list(getattr(fields, "fields", fields)))
                     raise InvalidInput("%s[%d]" % (field, at), thing, "a mapping with a name", hint=hint)
                 yield thing["name"], self._without_name(thing)
         else:

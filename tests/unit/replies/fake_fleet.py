@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import good
@@ -148,14 +149,18 @@ def play(folder, playbook, extra=None, refuse=None, change=None, more_environmen
     return {"asked": lines, "rc": rc, "said": stdout + stderr, "stdout": stdout, "ca": (folder / "ca").exists()}
 
 
+ONE_AT_A_TIME = threading.Lock()  # some tests play side by side
+
+
 def _ran(folder, inventory, playbook, more_environment):
     """How the run ended, and what it printed. It has Ansible loaded already, unless it has an environment of its own."""
     command, environment = command_of(folder, inventory, playbook, more_environment)
     if more_environment:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
         return done.returncode, done.stdout, done.stderr
-    run = _loaded().start(command, {}, apart=True)
-    stdout, stderr = run.communicate(120)
+    with ONE_AT_A_TIME:
+        run = _loaded().start(command, {}, apart=True)
+        stdout, stderr = run.communicate(120)
     return run.returncode, stdout, stderr
 
 

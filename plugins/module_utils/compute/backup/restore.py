@@ -123,7 +123,9 @@ def restored(instance: Any, wish: Wish, record: Any, origin: Any) -> Backup:
     noted = journal.noted(record, _method(record), backup=backup.id, of=backup.name, uuid=backup.uuid)
     if shelved:  # it is to run: a start goes on from here
         volume.mark_used(instance.store, record)  # they have data
-        noted = noted.replace(spec=shelves.ended(volumes.used(record.spec)), **said(ACTIVE), task_state=CHANGES["start"].task)
+        noted = noted.replace(
+            spec=shelves.ended(volumes.used(record.spec)), **said(ACTIVE), task_state=CHANGES["start"].task
+        )
     else:
         noted = noted.replace(**said(STOPPED), task_state=None)
     instance.swap(noted)

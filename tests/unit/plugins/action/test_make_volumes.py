@@ -15,7 +15,7 @@ from test_delete_volume import DB, controller, volume
 from ansible_collections.berth.kvm.plugins.action import volume as volume_action
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import new_volumes
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.new_volumes import Making
-from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import driving, host_reply, locating, uploads
 
@@ -285,7 +285,7 @@ def test_a_new_volume_over_the_quota_is_not_even_claimed(asked, size_gb):
         assert questions == [] and located["found"] == []
         assert located["errors"]["web1"] == (
             "QuotaExceeded: Quota exceeded for gigabytes in project default: "
-            "requested 4 gigabytes, but already used 3 of 6"
+            "requested 4 gigabytes, but already used 3 of 6. " + input_hints.less_or_more_quota()
         )
 
 

@@ -163,6 +163,7 @@ def test_snapshots_are_listed_before_the_table_and_are_in_the_result_for_program
         "name": "one",
         "made_at": "2026-11-28T10:00:00Z",
         "taken": "frozen",
+        "memory": False,
         "size_gb": 3,
         "disks": ["root", "data-db"],
     }
@@ -175,8 +176,8 @@ def test_snapshots_are_listed_before_the_table_and_are_in_the_result_for_program
     assert [given for _host, _module, given, _check in hosts.asked] == [{"uuids": ["u"]}] * 2
     said = capsys.readouterr().out
     assert [line.split() for line in said.splitlines() if "data-db" in line] == [
-        ["web1", "one", "2026-11-28T10:00:00Z", "frozen", "3", "GiB", "root,", "data-db"],
-        ["web1", "two", "not", "whole", "3", "GiB", "root,", "data-db"],
+        ["web1", "one", "2026-11-28T10:00:00Z", "frozen", "no", "3", "GiB", "root,", "data-db"],
+        ["web1", "two", "not", "whole", "no", "3", "GiB", "root,", "data-db"],
     ]
     assert not done["web1"]["changed"] and done["web1"]["instance"]["snapshots"] == [one, two]
 

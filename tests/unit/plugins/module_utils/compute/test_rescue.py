@@ -208,7 +208,15 @@ LEGAL = ("absent", "unrescued", "rescued", "recovered", "locked", "unlocked", "p
 def test_what_nova_refuses_of_a_rescued_instance_is_refused_and_unrescue_makes_it_active(web, state):
     web.act("rescued")
     before = web.record
-    more = {"snapshot": "one", "reboot": "hard", "disks": [], "volumes": None, "discards": [], "only_claim": False}
+    more = {
+        "snapshot": "one",
+        "snapshot_memory": False,
+        "reboot": "hard",
+        "disks": [],
+        "volumes": None,
+        "discards": [],
+        "only_claim": False,
+    }
     for dry in (True, False):
         with pytest.raises(InstanceInvalidState, match="vm_state rescued") as refused:
             web.act(state, dry, **more, spec=before.spec, discards_root="web1")

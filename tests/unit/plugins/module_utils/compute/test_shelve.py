@@ -361,7 +361,9 @@ def test_what_was_restored_counts_as_used_before_the_guest_starts(web, monkeypat
     """A delete removes new volumes, which nobody has written to."""
     used = []
     assert not web.run("shelve").errors
-    monkeypatch.setattr(restore, "volume", SimpleNamespace(mark_used=lambda _store, record: used.append(record.vm_state)))
+    monkeypatch.setattr(
+        restore, "volume", SimpleNamespace(mark_used=lambda _store, record: used.append(record.vm_state))
+    )
     assert not web.run("unshelve").errors
     assert used == [SHELVED[0]]
 

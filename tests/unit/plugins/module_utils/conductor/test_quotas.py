@@ -11,6 +11,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import quotas
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import AddressPoolExhausted
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.plan import fail
+from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 
 
 def batch(count, existing=0):
@@ -63,7 +64,8 @@ def two_cores(count):
     return instances
 
 
-HEADROOM = "requested 10 cores, but already used 16 of 20. You can only run 2 more instances of this type"
+MAKE_ROOM = ". " + input_hints.less_or_more_quota()
+HEADROOM = "requested 10 cores, but already used 16 of 20. You can only run 2 more instances of this type" + MAKE_ROOM
 
 
 def test_an_instance_over_the_quota_is_told_the_whole_request_what_others_use_and_how_many_can_run():
@@ -98,7 +100,7 @@ def test_what_a_run_asks_of_another_flavor_is_told_apart():
         .get("message", "")
         .endswith(
             "requested 1 cores, but already used 1 of 5, and 4 go to others of this run. "
-            "You can only run 0 more instances of this type"
+            "You can only run 0 more instances of this type" + MAKE_ROOM
         )
     )
 
@@ -109,7 +111,7 @@ def test_members_over_the_quota_of_their_group_are_told_the_whole_request():
     instances = {name: claimed(name, vcpus, group=group) for name, vcpus in (("a", 1), ("b", 1), ("c", 2))}
     quotas.before_placement(instances, Fleet({}, {}), {"p": {"server_group_members": 2}})
     assert [name for name in instances if "error" in instances[name]] == ["b", "c"]
-    said = "too many servers in group web: it has 1, %d more are asked for, 2 are allowed"
+    said = "too many servers in group web: it has 1, %d more are asked for, 2 are allowed" + MAKE_ROOM
     assert instances["b"]["error"]["message"].endswith(said % 2)
     assert instances["c"]["error"]["message"].endswith(said % 2), "a has a place, c wants the next"
 
@@ -121,7 +123,7 @@ def test_after_the_claims_too_the_claims_of_the_run_are_no_use_of_others():
     over = quotas.after_the_claims({"p": {"cores": 20}})(mine, [{"instances": records}])
     assert list(over) == ["c"], "the last gives way"
     assert str(over["c"]).endswith(
-        "requested 6 cores, but already used 16 of 20. You can only run 2 more instances of this type"
+        "requested 6 cores, but already used 16 of 20. You can only run 2 more instances of this type" + MAKE_ROOM
     )
 
 
