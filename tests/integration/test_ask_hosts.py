@@ -48,7 +48,7 @@ ODD = {
         "ModuleFailed: The module interpreter '/no/python'",
     ),
     "nosudo": ({"ansible_become_method": "berth.kvm.none"}, "ModuleFailed: Invalid become method"),
-    "undefined": ({"ansible_host": "{{ no_such_variable }}"}, "ModuleFailed: 'no_such_variable' is undefined"),
+    "undefined": ({"ansible_host": "{{ no_such_variable }}"}, "HostNotAsked: 'no_such_variable' is undefined"),
     "noplugin": ({"ansible_connection": "berth.kvm.none"}, "ModuleFailed: the connection plugin"),
     "here": ({"ansible_connection": "local", "ansible_python_interpreter": "/bin/false"}, "ModuleFailed: "),
 }
