@@ -51,6 +51,7 @@ def left(case):  # noqa: F811
     return [line for host in case.lab.hosts for line in case.lab.sh(host, LEFT).stdout.split()]
 
 
+@pytest.mark.slow
 def test_increments_of_a_writing_guest_go_on_across_moves_and_come_back_whole(case):
     source = case.owner()
     kinds = [back_up(case)[1]]
