@@ -114,6 +114,7 @@ def test_a_backup_in_place_gives_back_what_was_there_and_what_came_later_is_gone
 
 
 @pytest.mark.parametrize("who", ["module", "libvirtd", "guest"])
+@pytest.mark.slow
 def test_a_backup_that_is_killed_leaves_the_last_one_whole_and_moves_go_on(case, who):
     source = case.owner()
     first = back_up(case)[0]
@@ -153,6 +154,7 @@ def is_left(case, host):  # noqa: F811
     return case.lab.sh(host, "virsh backup-dumpxml $(virsh -q list --name)", check=False).rc == 0
 
 
+@pytest.mark.slow
 def test_whatever_is_done_after_a_killed_backup_ends_what_it_left(case):
     source = case.owner()
     done = (
@@ -178,6 +180,7 @@ def test_whatever_is_done_after_a_killed_backup_ends_what_it_left(case):
             case.play("resume")
 
 
+@pytest.mark.slow
 def test_variables_and_tpm_of_a_backup_go_on_under_a_new_name_on_another_host(case, image, inventory):
     """libvirt gives the files to QEMU and swtpm, which go on with what the other guest had written."""
     source, target = case.lab.hosts[:2]

@@ -85,6 +85,7 @@ def test_a_backup_goes_on_elsewhere_under_a_new_name_with_all_that_was_acknowled
 
 
 @pytest.mark.parametrize("who", ["controller", "sender", "libvirtd", "guest", "power of the backup host", "link"])
+@pytest.mark.slow
 def test_a_backup_that_is_cut_off_leaves_the_last_one_whole_and_moves_go_on(case, who):
     source = case.owner()
     first = back_up(case)[0]

@@ -92,6 +92,7 @@ def test_a_resize_on_the_same_host_and_its_revert_keep_the_snapshots(mover):  # 
     assert inside["disk"] == 2 << 30, "it keeps the size that it got since"
 
 
+@pytest.mark.slow
 def test_a_guest_goes_on_from_the_memory_of_its_snapshot_with_the_disks_of_that_moment(mover):  # noqa: F811
     """It is not booted: it writes on after the last block that it had acknowledged then, and its next boot finds all intact."""
     case, source = mover

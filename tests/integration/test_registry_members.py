@@ -73,6 +73,7 @@ def test_three_hosts_become_members_whom_only_a_controller_reaches_and_a_second_
     assert keys.document(keys.META, Found(registry.read(keys.META), 1)) == OPEN
 
 
+@pytest.mark.slow
 def test_members_with_other_settings_are_restarted_one_after_the_other_and_a_majority_answers_all_the_time(registry):
     failed, ended = [], threading.Event()
 
@@ -115,6 +116,7 @@ def test_a_member_that_is_lost_stops_nobody_and_two_lost_ones_stop_writes(regist
     assert registry.read("/berth/with-two") == b"x" and not registry.read("/berth/with-one")
 
 
+@pytest.mark.slow
 def test_a_backup_is_restored_to_all_members_as_another_registry_that_is_closed(registry, tmp_path):
     registry.write(keys.written(keys.META, OPEN), Write("/berth/before", b"x"))
     registry.lab.sh(1, "/etc/berth-registry/backup")
