@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Playbook runs that are forks of a process which has Ansible loaded and keeps the modules that it packed.
 
-Loading Ansible and the collection and packing the modules anew is half of the CPU time of a run. A run sees the same playbooks, plugins and
-environment as one of ansible-playbook, and is a session of its own that the fault may kill.
+Loading Ansible and the collection and packing the modules anew is half of the CPU time of a run. A run sees the same playbooks,
+plugins and environment as one of ansible-playbook, and is a session of its own that the fault may kill.
 """
 
 from __future__ import annotations

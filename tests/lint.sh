@@ -79,7 +79,7 @@ ansible_test_sanity() { # ansible_test_sanity STEP OPTION...
     # Neither the lab nor the CI script is part of what is built and installed.
     HOME=$home ansible-test sanity --color no --venv --exclude lab/ --exclude .ci/ "$@"
 }
-# The tests of sanity are in three parts that take about as long, each on one CPU. They run on this environment's Python, and
+# The slowest tests of sanity are parts of their own, since each part takes one CPU. They run on this environment's Python, and
 # what is compiled and imported on the oldest of hosts as well: to do that on every Python there is takes three times as long.
 step_sanity() {
     local version

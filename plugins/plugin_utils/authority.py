@@ -19,7 +19,7 @@ import stat
 from typing import Optional
 
 from ..module_utils.conductor.errors import AuthorityUnsafe, CertificateForeign, CryptographyOutdated
-from ..module_utils.model import fleet_hints, host_hints, input_hints
+from ..module_utils.model import host_hints, input_hints
 from ..module_utils.model.errors import InvalidInput
 from .documents import write_file
 
@@ -103,15 +103,9 @@ class Authority:
             if certificate:
                 self.certificate = x509.load_pem_x509_certificate(certificate)
         except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-            raise AuthorityUnsafe(
-                "the authority %s cannot be read: %s" % (self.stem, error),
-                hint=fleet_hints.bring_authority_back(self.stem),
-            )
+            raise self._damaged("the authority %s cannot be read: %s" % (self.stem, error))
         if self.key and self.certificate and self.key.public_key() != self.certificate.public_key():
-            raise AuthorityUnsafe(
-                "the key of the authority %s is not that of its certificate" % self.stem,
-                hint=fleet_hints.bring_authority_back(self.stem),
-            )
+            raise self._damaged("the key of the authority %s is not that of its certificate" % self.stem)
         if dry:
             return
         if not self.key:
@@ -127,6 +121,10 @@ class Authority:
             # The same key and name: certificates that it signed before stay valid.
             self.certificate = _self_signed(self.key, "berth.kvm %s" % self.stem)
             write_file(folder, self.stem + "-ca.pem", _text(self.certificate).encode(), 0o644)
+
+    def _damaged(self, why):
+        files = "%s-ca.key and %s-ca.pem" % (self.stem, self.stem)
+        return AuthorityUnsafe(why, hint=input_hints.bring_authority_key_back(files))
 
     @property
     def text(self):

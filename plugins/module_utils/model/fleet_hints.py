@@ -444,11 +444,6 @@ def another_new_name() -> str:
     return "Choose another name, or delete or rename that one first"
 
 
-def bring_authority_back(stem: str) -> str:
-    """The authority's key or certificate is damaged, or they are not of each other."""
-    return "Restore %s-ca.key and %s-ca.pem from a backup" % (stem, stem)
-
-
 def define_or_keep() -> str:
     """A template reads a variable that there is not; the braces may be those of cloud-init or another tool."""
     return "Define it, or correct its name. If the braces are not for Ansible, write !unsafe before the text in YAML"

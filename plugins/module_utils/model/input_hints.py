@@ -30,7 +30,7 @@ def keep_foreign_certificates() -> str:
 
 
 def bring_authority_key_back(file: str) -> str:
-    """The authority's key is missing."""
+    """The authority's key is missing, or damaged as its certificate may be."""
     return "Restore %s from a backup" % file
 
 

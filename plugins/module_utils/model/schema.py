@@ -181,6 +181,9 @@ class Fields:
     def __init__(self, fields: Mapping[str, Check], defaults: Optional[Mapping[str, Any]] = None) -> None:
         self.fields, self.defaults = fields, defaults or {}
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.fields)
+
     def check(self, value: Any, field: str) -> Document:
         if not isinstance(value, dict):
             rule = "a mapping with the fields %s" % ", ".join(self.fields)
@@ -244,8 +247,7 @@ class Named:
         elif isinstance(value, (list, tuple)):
             for at, thing in enumerate(value):
                 if not isinstance(thing, dict) or thing.get("name") is None:
-                    fields = getattr(self.thing, "fields", ())
-                    hint = input_hints.name_each(list(getattr(fields, "fields", fields)))
+                    hint = input_hints.name_each(list(getattr(self.thing, "fields", ())))
                     raise InvalidInput("%s[%d]" % (field, at), thing, "a mapping with a name", hint=hint)
                 yield thing["name"], self._without_name(thing)
         else:

@@ -153,15 +153,16 @@ def _is_back(instance, entry):
 
 def _check_goes_on(instance, record, entry):
     """Check that the guest could start here, or say that its memory does not fit it any more."""
-    if snapshot_memory.fits(instance, record, entry):
+    differing = snapshot_memory.misfit(instance, record, entry)
+    if differing:
+        instance.told = [
+            "the memory of snapshot %s does not fit the guest any more: it has other CPUs, memory or devices (%s). So the next "
+            "start boots it from the disks" % (entry["name"], differing)
+        ]
+    else:
         instance.host.require_prepared()
         spec = snapshots.with_one(record.spec, dict(entry, reverting=False))
         startable.check(instance.host, record.replace(spec=spec))
-    else:
-        instance.told = [
-            "the memory of snapshot %s does not fit the guest any more: it has other CPUs, memory or devices (%s). So the next "
-            "start boots it from the disks" % (entry["name"], snapshot_memory.misfit(instance, record, entry))
-        ]
 
 
 def after_revert(instance, name):

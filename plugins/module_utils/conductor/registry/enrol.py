@@ -206,9 +206,7 @@ def filled(run: Run, meta: Meta, seen: Seen) -> Procedure[contents.Wanted]:
     held = {host for entry in wanted.entries.values() for host in keys.hosts_of(entry)}
     for uuid in sorted(set(seen.lost) - held):
         if seen.names[uuid] in seen.fleet.documents:  # another machine has its name, so no remove_host names it
-            yield Transact(
-                (Compare(keys.META, meta.revision),), (Write(keys.host(uuid), None), Write(keys.facts(uuid), None))
-            )
+            yield from hosts.forgotten(uuid)
     return wanted
 
 

@@ -31,8 +31,7 @@ COUNTED = (
     ("free_disk_gb", "disk_gb", -1),
 )
 NO_ROOM = dict.fromkeys(("vcpus", "pcpus", "memory_mb", "disk_gb"), 0)
-
-
+UNKNOWN = "berth.kvm.use_registry takes a new host in, berth.kvm.refresh reads one that was renamed"
 MOST_REMOVED = 100  # of a host, before the registry looks which of them its facts show
 # Of a document that is wrong read_fleet tells how.
 WRONG = contextlib.suppress(AttributeError, KeyError, TypeError, host_document.HostDocumentInvalid)
@@ -75,9 +74,6 @@ def _seen(entries: Mapping[str, Found], facts: Mapping[str, Found]) -> List[Tupl
     documents = {key[len(keys.FACTS) :]: document for key, document in keys.unpacked_facts(facts).items()}
     read = {key[len(keys.HOSTS) :]: keys.document(key, found) for key, found in entries.items()}
     return [(host["name"], Seen(uuid, host, documents[uuid])) for uuid, host in read.items() if uuid in documents]
-
-
-UNKNOWN = "berth.kvm.use_registry takes a new host in, berth.kvm.refresh reads one that was renamed"
 
 
 def reports(seen: Mapping[str, Seen], names: Iterable[str], live: Mapping[str, Report]) -> Dict[str, Report]:
@@ -193,6 +189,24 @@ def report(name: str, document: Document, read_at: float, still: bool = False) -
         return True
 
     return (yield from transacted(change, closed=True))
+
+
+def forget(draft: Draft, host_uuid: str) -> None:
+    """Remove all that the registry keeps of the host."""
+    draft.remove(keys.host(host_uuid))
+    draft.remove(keys.facts(host_uuid))
+
+
+def forgotten(host_uuid: str) -> Procedure[None]:
+    """The same in a transaction of its own, where no run acts."""
+
+    def change(draft: Draft) -> Procedure[None]:
+        key = keys.host(host_uuid)
+        yield from draft.read(key)
+        if draft.get(key) is not None:
+            forget(draft, host_uuid)
+
+    yield from transacted(change, closed=True)
 
 
 def tidied(host_uuid: str, still: bool) -> Procedure[None]:

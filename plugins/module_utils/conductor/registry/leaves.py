@@ -14,7 +14,7 @@ from ...model import fleet_hints, registry_hints
 from ...model.errors import shortened
 from ..errors import HostInUse
 from ..procedures.steps import Procedure, Scan
-from . import enrol, keys
+from . import enrol, hosts, keys
 from .transactions import Draft, transacted
 
 
@@ -40,6 +40,5 @@ def _left(draft: Draft, uuid: str, host: str, lost: bool) -> Procedure[bool]:
     if held:
         hint = fleet_hints.give_up_instances(host) if lost else registry_hints.end_what_was_begun(host)
         raise HostInUse("the registry has %s on %s, or on the way there" % (shortened(held), host), hint=hint)
-    draft.remove(key)
-    draft.remove(keys.facts(uuid))
+    hosts.forget(draft, uuid)
     return True

@@ -78,7 +78,7 @@ def test_an_authority_without_its_key_is_not_made_anew(directory, libvirt):
         ca.Authority(directory, "libvirt")
 
 
-@pytest.mark.follows("bring_authority_back")
+@pytest.mark.follows("bring_authority_key_back")
 @pytest.mark.parametrize(
     "part, other", [("key", b"x"), ("pem", b"x"), ("key", None)], ids=["key", "certificate", "of another"]
 )
