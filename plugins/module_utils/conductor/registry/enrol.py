@@ -321,7 +321,8 @@ def check_marks(fleet: Fleet, meta: Meta, known: Mapping[str, str], restored: bo
     if others:
         named = shortened(["%s to %s" % pair for pair in sorted(others.items())])
         raise RegistryOfOthers(
-            "they belong to another registry than this run uses: %s" % named, hint=registry_hints.name_its_registry(sorted(others))
+            "they belong to another registry than this run uses: %s" % named,
+            hint=registry_hints.name_its_registry(sorted(others)),
         )
 
 
