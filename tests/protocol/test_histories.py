@@ -34,6 +34,12 @@ def run(playbook, names=tuple(NAMES), dice=1, **more):
     return Step("run", (Asked(playbook, names, dice, **more),))
 
 
+@pytest.fixture(params=[False, True], ids=["hosts alone", "engine"])
+def either(request, monkeypatch):
+    """What spans hosts is decided by the hosts alone, or over a registry in an engine."""
+    monkeypatch.setattr(histories, "ON_ENGINE", request.param)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_long_history_keeps_the_rules_and_ends_well(seed):
     assert histories.one(seed) == (seed, None)
@@ -142,9 +148,8 @@ def test_histories_over_an_engine_that_have_broken_a_rule_end_well(monkeypatch, 
     assert histories.play(*histories.history(seed)) is None
 
 
-@pytest.mark.parametrize("on_engine", [False, True])
-def test_a_guest_that_is_adopted_on_a_full_host_takes_no_more_than_before(monkeypatch, on_engine):
-    monkeypatch.setattr(histories, "ON_ENGINE", on_engine)
+@pytest.mark.usefixtures("either")
+def test_a_guest_that_is_adopted_on_a_full_host_takes_no_more_than_before():
     names = tuple("web%d" % number for number in range(1, 9))  # as many as fit on two hosts
     found = [
         step for host in range(2) for step in (Step("make_guest", host=host), run("adopt", FOUND), run("leave", FOUND))
@@ -286,6 +291,7 @@ def test_a_backup_that_goes_with_one_on_which_another_stands_is_found(monkeypatc
     assert histories.play(HOSTS, NAMES, [run("create"), *BACKUPS]).startswith("H7 the newest whole backup")
 
 
+@pytest.mark.usefixtures("either")
 def test_a_clone_that_was_killed_at_any_change_is_made_by_the_next_run():
     clones = [
         step
@@ -350,6 +356,7 @@ RENAMED = [
 ]
 
 
+@pytest.mark.usefixtures("either")
 def test_a_renamed_instance_is_the_one_that_it_was_whoever_is_killed():
     assert histories.play(HOSTS, NAMES, [run("create"), *RENAMED]) is None
 
@@ -360,6 +367,7 @@ def namesakes(seed):
     return names, [step for _time in range(5) for step in history_steps.namesakes(dice, names, HOSTS)]
 
 
+@pytest.mark.usefixtures("either")
 @pytest.mark.parametrize("seed", range(2))
 def test_of_a_create_and_a_rename_to_its_name_one_gives_way(seed):
     assert histories.play(HOSTS, *namesakes(seed)) is None
@@ -396,5 +404,6 @@ ADOPTED = [
 ]
 
 
+@pytest.mark.usefixtures("either")
 def test_a_guest_that_was_adopted_keeps_its_disk_wherever_it_goes_and_whoever_is_killed():
     assert histories.play(HOSTS, NAMES, [run("create"), *ADOPTED]) is None
