@@ -361,6 +361,13 @@ def test_a_renamed_instance_is_the_one_that_it_was_whoever_is_killed():
     assert histories.play(HOSTS, NAMES, [run("create"), *RENAMED]) is None
 
 
+@pytest.mark.usefixtures("either")
+def test_what_no_host_has_is_not_called_as_an_instance_that_moves():
+    """It is the other one that the error is about."""
+    steps = [run("create"), run("cold_migrate"), run("rename", FOUND, new="web1")]
+    assert histories.play(HOSTS, NAMES, steps) is None
+
+
 def namesakes(seed):
     """A create of an instance and a rename of another one to its name at once, of which each misses another host."""
     dice, names = random.Random(seed), ["web1", "web2"]
