@@ -128,7 +128,10 @@ class FakeConnection:
 
     def saveImageGetXMLDesc(self, path, _flags=0):  # noqa: N802
         with open(path, encoding="utf-8") as stream:
-            return stream.read()
+            found = stream.read()
+        if not found.startswith("<domain"):
+            raise libvirtError(CONSTANTS["VIR_ERR_OPERATION_FAILED"], "image magic is incorrect")
+        return found
 
     def restoreFlags(self, path, xml, flags):  # noqa: N802
         """libvirt takes what has as many CPUs of the same model."""

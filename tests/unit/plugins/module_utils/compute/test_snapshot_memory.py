@@ -209,8 +209,47 @@ def test_memory_that_libvirt_refuses_leaves_the_disks_reverted_and_says_so(web, 
         with pytest.raises(MemoryNotRestored, match="unknown CPU feature") as caught:
             web.revert()
     assert "berth.kvm.start --limit web1" in caught.value.hint
-    assert all(web.holds(1)) and web.state() == ("stopped", None, "shutdown", False) and web.revert() is False
+    assert all(web.holds(1)) and web.state() == ("stopped", None, "shutdown", False)
     assert web.instance().started() is True
+
+
+def test_a_revert_without_its_memory_is_not_where_it_should_be_and_is_tried_again(web, monkeypatch):
+    take(web)
+    web.stop()
+
+    def refuse(*_given):
+        raise BuildFailed("bringing the guest's memory back: no room for it now")
+
+    with monkeypatch.context() as within:
+        within.setattr(domain, "restore", refuse)
+        for _again in range(2):
+            with pytest.raises(MemoryNotRestored):
+                web.revert()
+    assert snapshots.would_revert(web.instance(), "one") is True
+    assert web.revert() is True and web.state() == ("active", None, "running", True)
+    assert web.revert() is False
+
+
+def test_memory_that_somebody_removed_or_damaged_keeps_nobody_from_the_disks(web):
+    take(web)
+    for damage, said in ((lambda: memory(web).write_text("half"), "cannot be read"), (memory(web).unlink, "is gone")):
+        web.write(2)
+        web.stop()
+        damage()
+        dry = web.instance()
+        assert snapshots.would_revert(dry, "one") and said in dry.told[0] and snapshots.after_revert(dry, "one") == {}
+        assert web.revert() is True and all(web.holds(1)) and web.state() == ("stopped", None, "shutdown", False)
+        assert web.revert() is False
+        web.instance().started()
+
+
+def test_a_guest_that_is_back_with_its_memory_runs_though_the_file_is_gone_since(web):
+    take(web)
+    web.stop()
+    with pytest.raises(Killed):
+        web.revert(killed_at="memory restored")
+    memory(web).unlink()
+    assert web.revert() is True and web.state() == ("active", None, "running", True)
 
 
 def test_a_check_run_says_that_the_guest_would_run(web):
