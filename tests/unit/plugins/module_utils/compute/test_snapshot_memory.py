@@ -184,11 +184,17 @@ def test_memory_that_does_not_fit_is_said_before_and_the_guest_boots_from_the_di
     assert web.domain.restored_from is None
 
 
-def test_the_cpu_is_the_model_that_the_memory_was_written_with(web):
-    """libvirt makes one of host-model at a start, and refuses another than in the memory."""
-    web.domain.live = re.sub(
-        "<cpu.*?(</cpu>|/>)", '<cpu mode="custom"><model>Skylake</model></cpu>', web.domain.xml, count=1, flags=re.S
-    )
+@pytest.mark.parametrize(
+    "defined, chosen",
+    [
+        ("<cpu.*?(</cpu>|/>)", '<cpu mode="custom"><model>Skylake</model></cpu>'),
+        ("<os.*?>", "<os><loader>/usr/share/OVMF/OVMF_CODE_4M.fd</loader>"),
+    ],
+    ids=["cpu", "firmware"],
+)
+def test_what_a_start_chooses_is_that_with_which_the_memory_was_written(web, defined, chosen):
+    """libvirt makes a model of host-model, and a file of firmware="efi", at a start alone. QEMU takes no other than in the memory."""
+    web.domain.live = re.sub(defined, chosen, web.domain.xml, count=1, flags=re.S)
     assert web.domain.live != web.domain.xml
     take(web)
     web.stop()
