@@ -365,7 +365,8 @@ class Backups:
         found = evacuate.newest_backups(
             tasks, dict.fromkeys(tasks, where), self._backup_run(), datetime.datetime.now(UTC)
         )
-        return {"takes_over": True, "from_backup": True, "backups": (yield from self._play(found))}
+        backups, disks_of = (yield from self._play(found)), self.options.get("berth_disks_of")
+        return {"takes_over": True, "from_backup": True, "backups": backups, "disks_of": disks_of}
 
     def and_restored(self, plan, creation):
         for name, instance in plan["instances"].items():

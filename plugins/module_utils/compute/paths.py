@@ -121,7 +121,7 @@ def check_mounted(path):
     directory = os.path.dirname(path)
     if not os.path.isdir(directory):
         raise StorageNotMounted(
-            "%s is not there, so nothing in it can be removed" % directory,
+            "%s is not there, so nothing in it can be removed or set aside" % directory,
             hint=state_hints.mount_storage_to_remove(directory),
         )
 
