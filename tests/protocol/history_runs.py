@@ -253,7 +253,7 @@ class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names)
             yield from self._play(hosts.report(host, reply["document"], reply["document"]["generation"]))
 
     def audit(self):
-        """Of a person who knows which hosts are gone for good."""
+        """Of a person who knows which hosts are gone for good, and mostly gives up no other."""
         self.audited = yield from self._of_registry(audit.audit)
 
     def use_registry(self):
@@ -267,7 +267,7 @@ class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names)
             read=lambda answers: self._fleet_of({host: dict(answer) for host, answer in answers.items()}),
             new_incarnation=self.token,
             now=lambda: float(next(Machine.readings)),
-            lost=self.world.dead(),
+            lost=sorted({*self.world.dead(), *self.lost}),
         )
         try:
             return (yield from procedure_case.play(procedure(change), self._ask_step, engine=self.world.engine))

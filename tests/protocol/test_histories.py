@@ -157,6 +157,13 @@ def test_a_guest_that_is_adopted_on_a_full_host_takes_no_more_than_before():
     assert histories.play(2, names, [run("create", names), *found]) is None
 
 
+@pytest.mark.parametrize("calls", [5, 6])
+def test_what_was_shelved_and_deleted_is_made_anew_where_no_registry_heard_of_the_delete(monkeypatch, calls):
+    monkeypatch.setattr(histories, "ON_ENGINE", True)
+    gone = [run("create"), run("audit"), run("shelve"), run("delete", killed=(calls, 100))]
+    assert histories.play(HOSTS, NAMES, gone) is None
+
+
 BACKUP, RESTORED = Step("engine_backup"), Step("engine_restored")
 
 

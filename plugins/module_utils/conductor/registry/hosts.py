@@ -102,9 +102,9 @@ def reports(seen: Mapping[str, Seen], names: Iterable[str], live: Mapping[str, R
 
 
 def with_reserved(host: Document, document: Document) -> Document:
-    """What a host says now, with what is reserved there and has not arrived. Of what it has, it knows best."""
+    """What a host says now, with what is reserved there and has not arrived. Of what it has, or had, it knows best."""
     has = {each["uuid"] for each in document["instances"]}
-    reserved = {uuid: entry for uuid, entry in host["reserved"].items() if uuid not in has}
+    reserved = {uuid: entry for uuid, entry in host["reserved"].items() if uuid not in has and entry["role"] == CLAIM}
     return as_of_now({"reserved": reserved, "removed": {}}, document)
 
 
