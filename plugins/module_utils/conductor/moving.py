@@ -73,7 +73,7 @@ class PlannedMove(TypedDict, total=False):
     version: int  # of what the registry had of it
     when_due: bool
     again: bool  # of the second plan of a run
-    goes_with: List[str]  # uuids of the members of its affinity group that a plan moves from and to the same hosts
+    goes_with: Dict[str, str]  # uuid -> where it is, of the members of its affinity group that a plan moves to the same host
 
 
 def plan(
