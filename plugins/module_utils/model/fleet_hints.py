@@ -26,6 +26,11 @@ def allow_become(host: str, method: str) -> str:
     )
 
 
+def correct_python(host: str) -> str:
+    """The interpreter of a host is not there, too old, or no Python."""
+    return "Set ansible_python_interpreter of %s to a Python 3.9 or later that is there, such as /usr/bin/python3" % host
+
+
 def correct_login() -> str:
     """Ansible cannot render a variable with which it logs in to a host."""
     return "Correct that variable of the inventory, such as ansible_host or ansible_become_password; the host itself is not at fault"
