@@ -163,7 +163,9 @@ def test_one_whose_disks_the_inventory_describes_wrongly_is_deleted_and_evacuate
         case.evacuate()
     told = case.player.told[NAME]
     assert told["code"] == "DisksOfBackupDiffer" and "the backup has no disk data-logs" in told["message"]
-    said = re.search(r"berth.kvm.(\w+) --limit web1, .* berth.kvm.(\w+) as before, with -e berth_disks_of=(\S+)$", told["hint"])
+    said = re.search(
+        r"berth.kvm.(\w+) --limit web1, .* berth.kvm.(\w+) as before, with -e berth_disks_of=(\S+)$", told["hint"]
+    )
     case.run(said[1])
     assert case.player.told == {} and case.owners() == [case.lost]
     case.run(said[2], lost="off", disks_of=said[3])

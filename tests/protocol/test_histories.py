@@ -23,7 +23,7 @@ from fibers import exchange_unlocked  # noqa: E402
 from history_steps import Asked, Step  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import notes, renaming  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model import backups, fleet_hints, hints, state_hints  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import backups, fleet_hints, state_hints  # noqa: E402
 
 SEEDS = range(6)
 HOSTS, NAMES = 3, ["web1"]
@@ -110,7 +110,7 @@ KVM, OTHER, WEB = "kvm1", "kvm2", "dcab68f4-1dfd-5daf-9769-26c0ec133be0"
         (history_hints.RECORD_OUT, state_hints.forget_old_move(WEB, KVM, OTHER)),
         (history_hints.BEHIND, state_hints.restore_damaged_record(WEB, KVM)),
         (history_hints.WHICH_RECORD, fleet_hints.which_record("web1", WEB, [KVM, OTHER])),
-        (history_hints.SUPERSEDED, hints.superseded_copy(KVM, OTHER)),
+        (history_hints.SUPERSEDED, fleet_hints.superseded_copy(KVM, OTHER)),
     ],
 )
 def test_what_a_hint_says_is_followed(pattern, hint):

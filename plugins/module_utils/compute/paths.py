@@ -21,6 +21,7 @@ POOL_PATH = "/var/lib/libvirt/berth"
 SEED = "seed.iso"  # beside the disks of an instance
 IGNITION = "ignition"  # the same for Ignition, to which QEMU shows it
 CONSOLE_DIRECTORY = "/var/log/libvirt/qemu"
+SWTPM, TPM_STATE = "/var/lib/libvirt/swtpm", "tpm2-00.permall"  # libvirt removes it with the guest's definition
 # QEMU runs as another user: it may pass through the directories, but not list them
 PASS_MODE = 0o711
 
@@ -83,6 +84,11 @@ def console_logs(uuid):
     """The guest's console log and its rotated parts, as far as they exist."""
     path = console_log(uuid)
     return [path] * os.path.lexists(path) + sorted(glob.glob(path + ".*"))
+
+
+def tpm_state(uuid):
+    """The file in which swtpm keeps what the guest's TPM has, outside of the disks."""
+    return os.path.join(SWTPM, check_uuid(uuid), "tpm2", TPM_STATE)
 
 
 def remove_console_logs(uuid):

@@ -25,7 +25,7 @@ from .. import durable, paths
 from ..disk import disk, owner, volume, volume_files
 from ..errors import CopyNotOutdated, DisksNotHere, DisksUnfit, GuestSaved
 from ..record import journal, state_file
-from . import domain, domain_xml, gate, tpm
+from . import domain, domain_xml, gate
 
 OFF = "shutdown"
 FILE = "set-aside.json"  # in the state directory: what was set aside here, and where
@@ -243,12 +243,20 @@ def _put_away(instance, record, path):
         paths.sync_directory(os.path.dirname(here))
         paths.sync_directory(os.path.dirname(path))
     paths.make_directory(path)
-    definition, state = domain.definition(instance.host.connection, instance.uuid), tpm.read(instance.uuid)
-    beside = {"domain.xml": definition and definition.encode(), tpm.FILE: state}
+    definition = domain.definition(instance.host.connection, instance.uuid)
+    beside = {"domain.xml": definition and definition.encode(), paths.TPM_STATE: _tpm_state(instance.uuid)}
     beside["record.json"] = json.dumps(record.to_dict(), indent=1).encode()
     for name, content in beside.items():
         if content:
             durable.write_in(path, name, content, mode=paths.PASS_MODE)
+
+
+def _tpm_state(uuid):
+    path = paths.tpm_state(uuid)
+    if not os.path.lexists(path):
+        return None
+    with open(path, "rb") as file:
+        return file.read()
 
 
 # what was set aside
@@ -334,7 +342,7 @@ def _not_now(record, method):
 #                     a generation above that of the lost copy, so that this one counts when that host is back
 #
 # Each step can be run again, and until the last one berth.kvm.keep_one_copy can set the copy aside again.
-BESIDE = ("domain.xml", "record.json", tpm.FILE)  # what was put beside the disks
+BESIDE = ("domain.xml", "record.json", paths.TPM_STATE)  # what was put beside the disks
 
 
 def record_again(instance):
@@ -438,9 +446,10 @@ def _put_back(instance, record, path):
         paths.sync_directory(os.path.dirname(path))
         paths.sync_directory(os.path.dirname(here))
     instance.observe("beside")
-    state = durable.read_in(here, tpm.FILE, mode=paths.PASS_MODE)
+    state, tpm = durable.read_in(here, paths.TPM_STATE, mode=paths.PASS_MODE), paths.tpm_state(instance.uuid)
     if state:
-        tpm.write(instance.uuid, state)
+        durable.make_directories(os.path.dirname(tpm), durable.DIRECTORY_MODE)
+        durable.write_at(tpm, state, durable.FILE_MODE)
     for name in BESIDE:
         if os.path.lexists(os.path.join(here, name)):
             durable.remove_at(os.path.join(here, name))

@@ -14,12 +14,13 @@ from backup_case import act, back_up, listed, make_disk, make_place, needed, res
 from firmware_case import PLAIN, Firmware, qcow2, variables
 from instance_case import Case, Killed
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import firmware_state
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.make import BackupFailed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.place import BackupDamaged, Place
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestNotSupported
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import nvram, tpm
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import nvram
 from ansible_collections.berth.kvm.plugins.module_utils.model.backups import Backup
 
 pytestmark = needed
@@ -35,7 +36,7 @@ class Guest(Case):
 
     @property
     def tpm(self):
-        return tpm.path(self.uuid)
+        return paths.tpm_state(self.uuid)
 
     def writes(self, found, state):
         self.variables.write_bytes(found)
@@ -49,16 +50,16 @@ class Guest(Case):
 
 @pytest.fixture
 def make(prepared, wanted, monkeypatch, tmp_path):
-    """make(name, uefi=True, has_tpm=True): a Guest."""
+    """make(name, uefi=True, tpm=True): a Guest."""
     (tmp_path / "firmware").mkdir()
     Firmware(tmp_path / "firmware", monkeypatch).add()
     monkeypatch.setattr(disk, "make", make_disk)
-    monkeypatch.setattr(tpm, "DIRECTORY", str(tmp_path / "swtpm"))
+    monkeypatch.setattr(paths, "SWTPM", str(tmp_path / "swtpm"))
     monkeypatch.setattr(firmware_state, "PAUSE", 0)
     prepared.connection.complete_as("pc-q35-7.2", 3)
 
-    def made(name, uefi=True, has_tpm=True):
-        spec, seed = wanted(name, extra_specs={"hw:tpm_version": "2.0"} if has_tpm else {})
+    def made(name, uefi=True, tpm=True):
+        spec, seed = wanted(name, extra_specs={"hw:tpm_version": "2.0"} if tpm else {})
         spec["image"]["properties"] = {"hw_firmware_type": "uefi"} if uefi else {}
         guest = Guest(prepared, (spec, seed))
         guest.make()
@@ -100,7 +101,7 @@ def test_under_a_new_name_a_guest_begins_with_the_variables_and_the_tpm_of_the_b
 
 def test_what_a_guest_has_no_device_for_is_not_restored(web, make, to):
     back_up(web, to)
-    other = make("web2", uefi=False, has_tpm=False)
+    other = make("web2", uefi=False, tpm=False)
     restore(other, to, of="web1")
     assert not other.variables.exists() and not os.path.exists(other.tpm)
 

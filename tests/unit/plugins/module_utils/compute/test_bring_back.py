@@ -12,12 +12,13 @@ import pytest
 from instance_case import Case, Killed
 from records import plant
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DisksNotHere,
     DisksOfAnotherHost,
     DisksUnfit,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import set_aside, tpm
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import set_aside
 from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceNotFound
 
@@ -57,9 +58,11 @@ def back(case, above, killed_at=None):
 @pytest.fixture
 def sealed(copies, monkeypatch, tmp_path):
     """The other copy has a TPM, whose state libvirt removes with its definition."""
-    monkeypatch.setattr(tpm, "DIRECTORY", str(tmp_path / "swtpm"))
+    monkeypatch.setattr(paths, "SWTPM", str(tmp_path / "swtpm"))
     _stays, other = copies
-    tpm.write(other.uuid, b"sealed")
+    state = pathlib.Path(paths.tpm_state(other.uuid))
+    state.parent.mkdir(parents=True)
+    state.write_bytes(b"sealed")
     undefine = set_aside.domain_xml.remove_guest
 
     def removed(connection, uuid, record):
@@ -68,12 +71,14 @@ def sealed(copies, monkeypatch, tmp_path):
         return found
 
     monkeypatch.setattr(set_aside.domain_xml, "remove_guest", removed)
+    return state
 
 
-@pytest.mark.usefixtures("sealed")
 @pytest.mark.parametrize("killed_back", BACK)
 @pytest.mark.parametrize("killed_aside", ASIDE[2:])
-def test_wherever_the_run_was_killed_that_set_it_aside_it_is_brought_back_whole(copies, killed_aside, killed_back):
+def test_wherever_the_run_was_killed_that_set_it_aside_it_is_brought_back_whole(
+    copies, sealed, killed_aside, killed_back
+):
     """And wherever the run is killed that brings it back, the next one ends that."""
     stays, other = copies
     above = list(stays.record.generation)
@@ -86,7 +91,7 @@ def test_wherever_the_run_was_killed_that_set_it_aside_it_is_brought_back_whole(
             pass
     back(other, above)
     assert other.root.read_text() == before and other.record.phase == "active"
-    assert other.state() == OFF and tpm.read(other.uuid) == b"sealed"
+    assert other.state() == OFF and sealed.read_bytes() == b"sealed"
     assert not {*set_aside.BESIDE} & {path.name for path in other.root.parent.iterdir()}
     assert other.record.generation[0] > stays.record.generation[0]
     assert back(other, above) is False, "again is no change"
