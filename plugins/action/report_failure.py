@@ -8,9 +8,9 @@ from __future__ import annotations
 from ansible import constants as C  # noqa: N812 -- Ansible's usual name for them
 
 from ..module_utils.conductor.closing_table import error_code
-from ..module_utils.model.line import FAILED, marked
 from ..plugin_utils.controller import ControllerAction, current_results
-from ..plugin_utils.screen import is_for_programs, say
+from ..plugin_utils.screen import is_for_programs
+from ..plugin_utils.told_once import told
 
 
 class ActionModule(ControllerAction):
@@ -18,7 +18,7 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         if args["msg"]:
-            return {"failed": True, "msg": _told(args["msg"]) if self._task.run_once else args["msg"]}
+            return {"failed": True, "msg": told(args["msg"]) if self._task.run_once else args["msg"]}
         name, results = task_vars["inventory_hostname"], current_results(task_vars)
         if name in results["failed"]:
             error = results["failed"][name]
@@ -26,14 +26,6 @@ class ActionModule(ControllerAction):
             return {"failed": True, "msg": _short(error, "%s: %s" % (name, code)), "error_code": code}
         host = results["left_out"][name]
         return {"unreachable" if host["silent"] else "failed": True, "msg": _short(host["reason"], "left out")}
-
-
-def _told(text):
-    """Ansible would write it twice, once as JSON."""
-    if is_for_programs(C.DEFAULT_STDOUT_CALLBACK):
-        return text
-    say("", *marked(FAILED, [text]), "")
-    return "see above"
 
 
 def _short(text, begin):

@@ -27,7 +27,7 @@ from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.known_fleet import known_fleet, moves_live
 from ..plugin_utils.plain import plain
 from ..plugin_utils.report_page import ABOUT, MOST_MORE, data_path, page_path, render, write_report
-from ..plugin_utils.screen import columns, say
+from ..plugin_utils.screen import columns, say, warn
 from ..plugin_utils.whose_fleet import Fleet, machines
 from ..plugin_utils.whose_variables import Catalogs
 
@@ -47,6 +47,8 @@ class ActionModule(ControllerAction):
         return {name: result[name] for name in ("page", "data", "counts")}
 
     def act(self, args, task_vars):
+        if task_vars.get("ansible_limit"):
+            warn("the report is about the whole fleet, also with --limit")
         hosts = kvm_hosts(task_vars, args["hosts"])
         of_fleet = machines(task_vars, hosts)
         page, _ = together(

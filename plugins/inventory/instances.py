@@ -98,6 +98,7 @@ keyed_groups:
 import fnmatch
 import os
 
+from ansible import constants as C  # noqa: N812 -- Ansible's usual name for them
 from ansible.errors import AnsibleParserError
 from ansible.inventory.group import to_safe_group_name
 from ansible.inventory.helpers import get_group_vars
@@ -108,6 +109,7 @@ from ansible.vars.plugins import get_vars_from_inventory_sources
 
 from ..module_utils.conductor.inventory_names import NotListed, failed, listed
 from ..module_utils.model.collection_version import COLLECTION_VERSION
+from ..module_utils.model.unknown_names import did_you_mean
 from ..plugin_utils import failed_requests
 from ..plugin_utils.read_kvm_hosts import begun, is_begun, read_hosts
 from ..plugin_utils.screen import warn
@@ -216,7 +218,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def parse(self, inventory, loader, path, cache=True):
         super().parse(inventory, loader, path, cache)
-        self._read_config_data(path)
+        self._check_options(path, self._read_config_data(path))
         folder = os.path.dirname(os.path.abspath(path))
         sources = [os.path.join(folder, os.path.expanduser(entry)) for entry in self.get_option("kvm_inventory")]
         for source in sources:
@@ -228,6 +230,12 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         with begun():
             fleet = InventoryManager(loader=loader, sources=sources)
         self._add(report, Names(inventory, fleet, self.get_option("pattern"), loader))
+
+    def _check_options(self, path, given):
+        """Ansible ignores an option that there is not."""
+        known = {"plugin", *C.config.get_configuration_definitions("inventory", self._load_name)}
+        for name in sorted(set(given) - known):
+            raise AnsibleParserError("%s: there is no option %s. %s" % (path, name, did_you_mean(name, known)))
 
     def _report(self, path, sources, cache):
         """Return what the hosts of ``sources`` tell, or told before if the cache has that."""

@@ -17,6 +17,7 @@ from ..module_utils.placement.filters.query import document_of, host_form
 from ..module_utils.placement.query import Query
 from ..module_utils.placement.scheduler import host_states
 from .plain import plain
+from .screen import say
 from .selection import check_hosts_selected
 
 VARIABLE = "berth_where_hosts"
@@ -34,7 +35,14 @@ def check(action: Any, task_vars: Dict[str, Any]) -> None:
 
 
 def selected(action: Any, task_vars: Dict[str, Any], documents: Mapping[str, Document]) -> List[str]:
-    """The names of the hosts for which the query holds; all if there is none."""
+    """The names of the hosts for which the query holds; all if there is none. That it holds for none is said."""
+    found = _holding(action, task_vars, documents)
+    if VARIABLE in task_vars and documents and not found:
+        say("", "%s=%s selects none of %d hosts" % (VARIABLE, task_vars[VARIABLE], len(documents)))
+    return found
+
+
+def _holding(action: Any, task_vars: Dict[str, Any], documents: Mapping[str, Document]) -> List[str]:
     if VARIABLE not in task_vars:
         return list(documents)
     query = _query(action, task_vars)
@@ -55,7 +63,7 @@ def shown(action: Any, task_vars: Dict[str, Any], documents: Mapping[str, Docume
 
 def one(action: Any, task_vars: Dict[str, Any], documents: Mapping[str, Document]) -> str:
     """The only host for which the query holds. Raises InvalidInput."""
-    found = selected(action, task_vars, documents)
+    found = _holding(action, task_vars, documents)
     if len(found) != 1:
         rule = "a query that selects one host; it selects %s" % (shortened(found) if found else "none")
         raise InvalidInput(VARIABLE, task_vars[VARIABLE], rule, hint=input_hints.give_host("berth_kvm_host"))

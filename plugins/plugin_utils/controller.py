@@ -9,20 +9,17 @@ import contextlib
 import functools
 import secrets
 
-from ansible import constants as C  # noqa: N812 -- Ansible's usual name for them
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.conductor.errors import ReportNotWritten, WorkEnded
 from ..module_utils.conductor.silence import is_there
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput
-from ..module_utils.model.line import FAILED, marked
 from ..module_utils.model.safe_text import visible_all
-from . import host_ends, known_ansible, run_facts, run_report, tags, together
+from . import host_ends, known_ansible, run_facts, run_report, tags, together, told_once
 from .berth_name import selected_by_name
 from .inventory_variables import raw_vars
 from .plain import plain, rendered
-from .screen import is_for_programs, say
 
 
 class ControllerAction(ActionBase):
@@ -75,7 +72,8 @@ class ControllerAction(ActionBase):
                 ending(self, task_vars, error.to_dict())
             elif task_vars:
                 host_ends.note(self, task_vars, result)
-        return _told(result) if self._task.run_once and not _has_rescue(self._task) else result
+        of_ours = self._task.run_once or host_ends.PART in (task_vars or {})
+        return told_once.failure(self._task, result) if of_ours else result
 
     def reported(self, result):
         """What the file of berth_report gets from the result if the run ends with this task, otherwise None."""
@@ -88,23 +86,6 @@ class ControllerAction(ActionBase):
         """The rendered variables of the task's own host, as plain data; absent ones are left out."""
         given = [name for name in names if name in task_vars]
         return {name: rendered(name, functools.partial(self._templar.template, task_vars[name])) for name in given}
-
-
-def _has_rescue(task):
-    """Whether a play of somebody's own rescues it: that reads why it failed in the result."""
-    block = task._parent
-    while block is not None and not getattr(block, "rescue", None):
-        block = block._parent
-    return block is not None
-
-
-def _told(result):
-    """The failure of a task that fails for the whole run, told once: Ansible would write it twice, and once more as JSON. A
-    document for programs has all of it."""
-    if is_for_programs(C.DEFAULT_STDOUT_CALLBACK):
-        return result
-    say("", *marked(FAILED, [result["msg"]]), "")
-    return {"failed": True, "error_code": result["error_code"], "msg": "%s: see above" % result["error_code"]}
 
 
 def controller_facts(task_vars):

@@ -54,7 +54,7 @@ def run_on(hosts, module, arguments, task, at_once, seconds, at=None):
 def apart(action, host, task_vars, work):
     """The result of the action's ``work()``, run by the same action on the same host in its own limited process."""
     asker = worker.current_worker
-    if isinstance(asker, _Worker):  # this is that process
+    if is_apart():
         action._task.args = {**action._task.args, **asker.arguments[asker.asked]}
         return work()
     if not isinstance(asker, worker.WorkerProcess):
@@ -63,6 +63,11 @@ def apart(action, host, task_vars, work):
     seconds = limits.task_seconds(task_vars, host, name.rpartition(".")[2], arguments.get("state"))
     result = run_on([host], name, {host: arguments}, action._task, 1, {host: seconds})[host]
     return {key: value for key, value in result.items() if not key.startswith("_ansible_")}
+
+
+def is_apart():
+    """Whether this is a process that ``apart`` or another task has begun."""
+    return isinstance(worker.current_worker, _Worker)
 
 
 @contextlib.contextmanager

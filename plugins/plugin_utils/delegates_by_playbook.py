@@ -48,9 +48,14 @@ def run_on(hosts, module, arguments, task, at_once, seconds, at=None, asker=None
         return {asked: _answer(file, longest, said) for asked, file in files.items()}
 
 
+def is_apart():
+    """Whether this is a run of ansible-playbook that another task has begun."""
+    return FOLDER in os.environ
+
+
 def apart(action, host, task_vars, work):
     """The result of the action's ``work()``, within the host's time: a run of ansible-playbook does it, which comes here, too."""
-    if FOLDER not in os.environ:
+    if not is_apart():
         name, arguments = action._task.action, dict(action._task.args)
         seconds = limits.task_seconds(task_vars, host, name.rpartition(".")[2], arguments.get("state"))
         asker = (action, task_vars)

@@ -22,7 +22,7 @@ from ..module_utils.conductor.silence import NO_ANSWER, unanswered
 from ..module_utils.model import reply
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean
-from . import acting, host_ends, known_ansible, limits, sent_code, why_silent
+from . import acting, host_ends, known_ansible, limits, sent_code, told_once, why_silent
 from .answers_of_hosts import reason_if_closed
 from .plain import plain
 from .why_silent import cause
@@ -54,7 +54,10 @@ class HostAction(ActionBase):
         super().run(tmp, task_vars)
         result = self._asked(host_of(self, task_vars), task_vars)
         host_ends.note(self, task_vars, result)
-        return result
+        if not result.get("failed") or self._task._role is None or known_ansible.delegates().is_apart():
+            return result
+        known_ansible.without_origin(self._task)
+        return told_once.failure(self._task, result, task_vars["inventory_hostname"])
 
     def _asked(self, host, task_vars):
         try:

@@ -48,7 +48,7 @@ def rendered(field, render):
 
 
 def too_deep(field):
-    return InvalidInput(field, "a list or mapping of hundreds of levels", "lists and mappings of fewer levels")
+    return InvalidInput(field, "a list or mapping of hundreds of levels", "fewer levels, and no template that needs itself")
 
 
 def _is_of_depth(error):

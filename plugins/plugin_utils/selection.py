@@ -206,8 +206,10 @@ def check_hosts(spec: Dict[str, Any], zone: str, hosts: List[str]) -> None:
 
 
 def warn_of_lost(lost: Iterable[str], hosts: List[str], fleet: Fleet) -> None:
-    """Report lost hosts that are not in the inventory and that no host remembers. No correction is suggested: nobody
+    """Report lost hosts that answer, or are not in the inventory and that no host remembers. No correction is suggested: nobody
     should guess which host to give up."""
+    for name in sorted(set(lost) & set(fleet.documents)):
+        warn("berth_lost_hosts: %s answers, so this run does not take it for lost" % name)
     places = [place for notes in fleet.notes.values() for note in notes.values() for place in hosts_named(note)]
     known = {place[key] for place in places for key in ("host", "host_uuid")}
     for name in sorted(set(lost) - known - set(hosts)):

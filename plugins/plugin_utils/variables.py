@@ -212,6 +212,7 @@ OF_HOSTS = (*HOST, *ROLE, *misplaced.RENAMED)
 OURS = re.compile("berth[_-]", re.IGNORECASE)
 OPTIONS = frozenset((*move_options.RENAMED, *misplaced.RENAMED))
 OF_ROLE = re.compile("(%s)_(.+)" % "|".join((*move_options.OF_ROLES, "kvm_host")))
+ALIKE = 0.5  # of names with a first word in common
 MISSPELLED = 0.87  # by a letter or two; kvm_host_data_directory is somebody's own
 # What other tools call what is like none of our names. Without berth_ it may well be somebody's own.
 A_HOST = "berth_target_host, or berth_kvm_host of drain and return"
@@ -222,6 +223,8 @@ MEANT = {
     A_HOST: ("dest_host", "destination", "host", "node", "target", "target_node"),
     "berth_availability_zone": ("az", "zone"),
     "berth_disks": ("disk", "disk_gb", "disk_size"),
+    "berth_flavors": ("flavor_defined", "flavors_defined"),
+    "berth_images": ("image_defined", "images_defined"),
     "berth_flavor": ("cores", "cpus", "memory", "memory_mb", "num_cpus", "ram"),
     "berth_image": ("template",),
     "berth_name": ("vm", "vm_name", "vmid"),
@@ -393,8 +396,11 @@ def _where(names: List[str], hosts: List[str]) -> str:
 
 
 def _error(variable: str, where: str) -> UnknownVariable:
-    """Names are compared without their prefix: it would make all of them similar."""
+    """Names are compared without their prefix: it would make all of them similar. So would an end such as _timeout, so the
+    first word counts by itself."""
     known = {name.partition("_")[2]: name for name in SETTABLE}
     name = OURS.sub("", variable)
-    near = _option_meant(variable) or OTHER_NAMES.get(name) or known.get(nearest(name, known) or "")
+    begin = name.partition("_")[0]
+    alike = [other for other in known if nearest(begin, other.split("_"))]
+    near = _option_meant(variable) or OTHER_NAMES.get(name) or known.get(nearest(name, alike, ALIKE) or "")
     return UnknownVariable("%s: there is no variable %s" % (where, variable), field=variable, hint=near and meant(near))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Optional
 
-from ..module_utils.conductor.errors import BecomeFailed, HostNotAsked
+from ..module_utils.conductor.errors import BecomeFailed, HostNotAsked, PythonUnusable
 from ..module_utils.model import fleet_hints, input_hints
 from ..module_utils.model.safe_text import clean
 from .screen import verbosity
@@ -18,10 +18,10 @@ LONGEST = 100  # characters of what is not known here
 # In this order: what ssh says about a host key also has the words of a login that failed. "privilege escalation prompt" is what
 # Ansible waits for on a host that went off while it logged in.
 CAUSES = (
-    (r"host key verification failed|host identification has changed", "its host key changed or is not known"),
-    (r"(missing|incorrect) \w+ password", "sudo wants a password"),
-    (r"permission denied|authentication fail|too many authentication", "authentication failed"),
-    (r"could not resolve|name or service not known|nodename nor servname|name resolution", "its name is not known"),
+    (r"host key verification failed|host identification has changed", "its host key changed or is not known: log in once by hand"),
+    (r"(missing|incorrect) \w+ password", "sudo wants a password: add --ask-become-pass"),
+    (r"permission denied|authentication fail|too many authentication", "authentication failed: correct ansible_user or its key"),
+    (r"could not resolve|name or service not known|nodename nor servname|name resolution", "its name is not known: set ansible_host"),
     (r"no route to host|network is unreachable|host is down", "no route to host"),
     (r"connection refused", "connection refused"),
     (r"privilege escalation prompt|timed? ?out", "no answer in time"),
@@ -62,16 +62,30 @@ PROGRAM = r"(?:\S+: (?:\d+: |line \d+: )?)?%(method)s: (?!unable to (?:resolve h
 REFUSALS = r"Sorry, (?:user|try again).*|\S+ is not (?:in the sudoers file|allowed to (?:run|execute)).*"
 RAN = "Traceback (most recent call last)"  # the module was run, as whichever user
 MOST = 300  # characters of the message
+# What Ansible, the shell and a Python that is too old say instead of a reply.
+NO_PYTHON = re.compile(
+    r"interpreter .* was not found|python[\d.']*: (?:command )?not found|minimum of Python version|SyntaxError"
+)
 
 
 def explained(become, host, result):
-    """A checked result; BecomeFailed replaces an untyped failure of the become method. ``become``: plugin or None."""
-    if result.get("error_code") != "ModuleFailed" or not become:
+    """A checked result; BecomeFailed replaces an untyped failure of the become method, PythonUnusable that of the Python.
+    ``become``: plugin or None."""
+    if result.get("error_code") != "ModuleFailed":
         return result
+    refused = _of_become(become, host, result) if become else None
+    said = result["error"]["message"]
+    if refused or not NO_PYTHON.search(said) or RAN in said:
+        return refused or result
+    error = PythonUnusable("its Python ran no module: %s" % said.rstrip("."), hint=fleet_hints.correct_python(host))
+    return {"failed": True, "changed": False, **error.to_result()}
+
+
+def _of_become(become, host, result):
     method = become.name.rpartition(".")[2]
     message = words_of(method, result["error"]["message"])
     if not message:
-        return result
+        return None
     error = BecomeFailed(
         "%s: the login user cannot become root with %s: %s" % (host, method, message),
         hint=fleet_hints.allow_become(host, method),

@@ -57,9 +57,18 @@ def closing(
     known = list(outcomes)
     lines = _table(known, CHANGED if acts else UNCHANGED, width) if known else ["Nothing to do."]
     errors = marked(FAILED, ["%s: %s" % (outcome.instance, outcome.error) for outcome in known if outcome.error])
-    for part, more in ((errors, details), (hosts_left_out(left_out, width), ())):
+    for part, more in ((errors, details), (hosts_left_out(_not_told(left_out, errors, width), width), ())):
         lines += [*([""] if part else []), *part, *more]
     return lines
+
+
+def _not_told(left_out: Mapping[str, str], errors: Iterable[str], width: int) -> Dict[str, str]:
+    """The reasons, without what is longer than a line and is told above as the reason of an instance."""
+    told = "\n".join(errors)
+    return {
+        host: "%s: see above" % reason.partition(":")[0] if len(reason) > width and reason in told else reason
+        for host, reason in left_out.items()
+    }
 
 
 def hosts_left_out(left_out: Mapping[str, str], width: int = WIDTH) -> List[str]:

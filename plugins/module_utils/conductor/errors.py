@@ -152,6 +152,11 @@ class BecomeFailed(BerthError):
     done there."""
 
 
+class PythonUnusable(BerthError):
+    """The Python with which Ansible runs modules on the host is not there, is too old, or prints something else. Nothing was
+    done there."""
+
+
 class HostNotAsked(BerthError):
     """A variable with which Ansible logs in to the host cannot be read, such as one of a vault whose password was not given. The
     host was not asked."""

@@ -13,6 +13,7 @@ from ..model.catalog import DEFAULT_ZONE
 from ..model.host_state import zones
 from ..model.messages import Document
 from ..placement import explain, receipt
+from ..placement.changes.limits import refusals
 from ..placement.changes.would_fit import fits_unignored, smallest_changes
 from ..placement.scheduler import load, select_destinations
 from ..placement.weighing import draws
@@ -90,6 +91,9 @@ class Decision:
                 self.result.host_states, [answer.spec.document], self.options, self.aggregates, self.seed
             )
             lines += ["%s would fit: %s" % (answer.spec.name, change.text) for change in changes]
+            refused = refusals(answer.explanation) if answer.explanation else {}
+            lacking = {rule for rules in refused.values() for rule, _verdict in rules}
+            lines += ["%s: %s" % (answer.spec.name, what) for rule, what in hints.GIVE_HOSTS.items() if rule in lacking]
         return lines
 
     def forced(self, instances: Dict[str, Instance]) -> List[str]:

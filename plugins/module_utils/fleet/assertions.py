@@ -59,7 +59,8 @@ def read(document: Any, path: str) -> List[Document]:
     try:
         entries = _LIST(document)
     except shape.Fault as fault:
-        raise InvalidInput("%s: %s" % (field, fault.field()), shape.show(fault.value), fault.rule) from None
+        value = None if fault.value is None else shape.show(fault.value)
+        raise InvalidInput("%s: %s" % (field, fault.field()), value, fault.rule) from None
     for number, entry in enumerate(entries):
         for key in sorted(set(document[number]) - KEYS, key=str):
             rule = "one of %s" % ", ".join(sorted(KEYS))

@@ -26,6 +26,7 @@ Named = Dict[str, Document]  # things by their names
 
 # Nova's zone for hosts that are in no other (default_availability_zone).
 DEFAULT_ZONE = "nova"
+NOT_FOR = "is not for project %s"
 
 
 def defined_volume(name: str, defined: Named) -> Document:
@@ -141,6 +142,9 @@ class Catalog:
             for known, flavor in self.flavors.items()
             if (not flavor["projects"] or project in flavor["projects"]) and (allow_disabled or not flavor["disabled"])
         }
+        if name in self.flavors and name not in usable:
+            why = "is disabled" if self.flavors[name]["disabled"] else NOT_FOR % project
+            raise FlavorNotFound.withheld("berth_flavor", name, why, usable)
         if name not in usable:
             raise FlavorNotFound.named("berth_flavor", name, usable)
         return usable[name]
@@ -152,6 +156,8 @@ class Catalog:
             for known, image in self.images.items()
             if image["visibility"] == "public" or project in image["projects"]
         }
+        if name in self.images and name not in usable:
+            raise ImageNotFound.withheld(field, name, NOT_FOR % project, usable)
         if name not in usable:
             raise ImageNotFound.named(field, name, usable)
         return usable[name]

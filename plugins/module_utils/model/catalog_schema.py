@@ -51,7 +51,7 @@ class Url:
 
     text = Text(
         r"(https?://[^\s@]+|/[^\s]*[^\s/])\Z",
-        "http://... or https://... without user and password, or an absolute path without .. on the KVM host, below its "
+        "http://... or https://... without spaces, user and password, or an absolute path without .. on the KVM host, below its "
         "berth_host_image_directories",
         longest=2048,
     )

@@ -70,7 +70,7 @@ class _Files:
                 "path": _Path(),
                 "content": _Content(),
                 "encoding": OneOf("text", "base64"),
-                "mode": Text(r"0?[0-7]{3,4}\Z", "an octal number in quotes such as '0600'"),
+                "mode": Text(r"0?[0-7]{3,4}\Z", "an octal number such as '0600'"),
                 "owner": Text(r"%s(:%s)?\Z" % (_NAME, _NAME), "user, or user:group", longest=65),
             },
             defaults={"encoding": "text", "mode": MODE, "owner": OWNER},

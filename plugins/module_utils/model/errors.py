@@ -101,7 +101,7 @@ class InstanceIsLocked(BerthError):
 
 def joined(errors: Iterable[BerthError]) -> BerthError:
     """One error for all of them: the first, with the others in ``also``."""
-    flat = [found for error in errors for found in (error, *error.also)]
+    flat = list(dict.fromkeys(found for error in errors for found in (error, *error.also)))
     for error in flat:
         error.also = []
     flat[0].also = flat[1:]

@@ -121,6 +121,16 @@ def remove_quotes() -> str:
     )
 
 
+def enlarge_pool(network: str) -> str:
+    """All addresses of a network's pool are taken."""
+    return "Add ranges to berth_networks_defined.%s.pool, or delete an instance that nobody needs" % network
+
+
+def add_quotes() -> str:
+    """YAML made a number or a truth value of what is meant as text."""
+    return "Write it in quotes"
+
+
 def where_in_playbooks() -> str:
     """A query is given where nothing evaluates it, such as in a play of somebody's own."""
     return "Nothing was changed. Leave it out here; a play of your own selects with its hosts and --limit"

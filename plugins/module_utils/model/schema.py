@@ -74,6 +74,8 @@ class Text:
         self.rule = rule or "text of 1 to %d characters without control characters" % longest
 
     def check(self, value: Any, field: str) -> str:
+        if isinstance(value, (bool, int, float)):
+            raise InvalidInput(field, value, self.rule, hint=input_hints.add_quotes())
         if not isinstance(value, str) or len(value) > self.longest or (not value and not self.empty):
             raise InvalidInput(field, value, self.rule)
         if _CONTROL.search(value) or (self.pattern and not self.pattern.match(value)):
@@ -149,7 +151,8 @@ class ListOf:
         if self.single and not isinstance(value, (list, tuple)):
             return [self.item.check(value, field)]
         if not isinstance(value, (list, tuple)) or len(value) > self.longest:
-            rule = "a list of at most %d items" % self.longest
+            of_item = getattr(self.item, "rule", "")
+            rule = "a list of at most %d items" % self.longest + (", each %s" % of_item if of_item else "")
             raise InvalidInput(field, value, rule, hint=structure_as_text(value))
         return together(
             functools.partial(self.item.check, item, "%s[%d]" % (field, at)) for at, item in enumerate(value)
@@ -180,14 +183,14 @@ class Fields:
 
     def __init__(self, fields: Mapping[str, Check], defaults: Optional[Mapping[str, Any]] = None) -> None:
         self.fields, self.defaults = fields, defaults or {}
+        self.rule = "a mapping with the fields %s" % ", ".join(fields)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.fields)
 
     def check(self, value: Any, field: str) -> Document:
         if not isinstance(value, dict):
-            rule = "a mapping with the fields %s" % ", ".join(self.fields)
-            raise InvalidInput(field, value, rule, hint=structure_as_text(value))
+            raise InvalidInput(field, value, self.rule, hint=structure_as_text(value))
         unknown = [name for name in value if name not in self.fields]
         told = {nearest(name, self.fields) for name in unknown}  # of what was meant nobody says again that it lacks
         names = [*unknown, *(name for name in self.fields if name not in told or value.get(name) is not None)]

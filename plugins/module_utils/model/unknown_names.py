@@ -72,6 +72,13 @@ class UnknownName(BerthError):
         hint = input_hints.list_with_e() if several else did_you_mean(name, known, cls.kind)
         return cls(message, field=field, value=name, hint=hint)
 
+    @classmethod
+    def withheld(cls, field: str, name: str, why: str, usable: Iterable[str]) -> UnknownName:
+        """The catalog has it, and ``why`` it may not be used."""
+        known = sorted(usable)
+        hint = "Correct berth_%ss.%s%s" % (cls.kind, name, ", or choose another. " + known_names(known) if known else "")
+        return cls("%s: %s %s %s" % (field, cls.kind, name, why), field=field, value=name, hint=hint)
+
 
 class FlavorNotFound(UnknownName):
     """The flavor is not defined, is disabled, or belongs to other projects."""

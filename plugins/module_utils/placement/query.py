@@ -26,6 +26,8 @@ except ImportError:
     jmespath = None  # type: ignore[assignment]
 
 REQUIREMENT = "jmespath>=1.0,<2"  # requirements.txt says the same
+# By what JMESPath says of a query: what was probably meant.
+MEANT = {"Unknown token '='": "Equal is written ==", "(NUMBER)": "A number is written in backticks, `8`"}
 SCALARS = (str, bool, (int, float))
 LOGIC = ("or_expression", "and_expression", "not_expression")
 PROJECTIONS = ("projection", "filter_projection", "value_projection")
@@ -94,7 +96,7 @@ class Query:
             told = getattr(error, "message", None) or str(error).partition("\n")[0]
             at = getattr(error, "lex_position", None)
             where = "" if at is None else " at character %d, %r" % (at + 1, self.text[at : at + 20])
-            hint = "Equal is written ==" if "Unknown token '='" in told else None
+            hint = next((hint for part, hint in MEANT.items() if part in told), None)
             raise self._fault("a query in JMESPath: %s%s" % (told.rstrip(":"), where), hint) from None
 
     def _of(self, node: Dict[str, Any], here: Any) -> Any:

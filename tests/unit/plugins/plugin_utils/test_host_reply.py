@@ -107,7 +107,7 @@ def told_of(monkeypatch, action, delegate, result, variables=None):
     monkeypatch.setattr(known_ansible, "delegates", lambda: SimpleNamespace(apart=lambda *_how: result), raising=True)
     monkeypatch.setattr(ActionBase, "run", lambda *_args, **_more: {})
     plugin = object.__new__(action)
-    plugin._task = SimpleNamespace(delegate_to=delegate, args={"spec": {}})
+    plugin._task = SimpleNamespace(delegate_to=delegate, args={"spec": {}}, _role=None)
     known = SimpleNamespace(raw_get=lambda _name: variables or {}, _loader=DataLoader())
     return plugin.run(task_vars={"inventory_hostname": "web-1", "hostvars": known, "groups": {"all": ["kvm1"]}})
 
@@ -213,16 +213,30 @@ def test_that_the_user_cannot_become_root_is_said_with_the_host_and_the_words_of
     "become, failure",
     [
         (None, {"msg": "Missing sudo password"}),
-        ("sudo", died("/bin/sh: 1: /usr/bin/python3: not found")),
         ("sudo", died("sudo: unable to resolve host kvm1: Name or service not known")),
         ("sudo", died("sudo: something is odd\nTraceback (most recent call last):\nKeyError: 1")),
-        ("sudo", died("sudo: unable to send audit message\n/bin/sh: 1: /usr/bin/python3: not found")),
+        ("sudo", died("sudo: unable to send audit message\nKilled")),
         ("sudo", died("sudo: setrlimit(RLIMIT_CORE): Operation not permitted\nKilled")),
         ("sudo", {"error": {"code": "HostNotPrepared", "message": "sudo: no"}}),
     ],
 )
 def test_a_module_that_failed_for_another_reason_keeps_its_own_error(become, failure):
     assert failed_with(become, **failure)["error_code"] in ("ModuleFailed", "HostNotPrepared")
+
+
+@pytest.mark.parametrize(
+    "become, failure",
+    [
+        (None, {"msg": "The module interpreter '/usr/bin/python2' was not found."}),
+        ("sudo", died("sudo: unable to send audit message\n/bin/sh: 1: /usr/bin/python3: not found")),
+        (None, {"msg": "ansible-core requires a minimum of Python version 3.9. Current version: 3.6.8"}),
+        ("sudo", died("SyntaxError: future feature annotations is not defined")),
+    ],
+)
+def test_a_python_that_is_not_there_or_too_old_is_told_with_the_variable_that_names_another(become, failure):
+    result = failed_with(become, **failure)
+    assert result["error_code"] == "PythonUnusable"
+    assert fleet_hints.correct_python("kvm1") in result["msg"]
 
 
 @pytest.mark.parametrize("has_action, runs", [(True, "ansible.builtin.package"), (False, "ansible.builtin.normal")])

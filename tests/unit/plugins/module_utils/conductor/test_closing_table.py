@@ -142,6 +142,14 @@ def test_errors_and_hosts_that_were_left_out_are_below_the_table_each_on_a_line_
     assert lines[2:] == ["", "web1: " + error, "", "host kvm2 left out: UNREACHABLE: no answer within 60 s"]
 
 
+def test_a_long_reason_of_a_host_that_an_instance_has_told_is_not_told_again():
+    long = "LibvirtUnavailable: %s" % ("start libvirtd " * 9)
+    error = "InstanceUnknown: w1 was last seen on kvm1 (which is there, but: %s); it may still run there" % long
+    below = closing_table.closing([Outcome("w1", "failed", error=error)], {"kvm1": long, "kvm2": long + "!"})[2:]
+    assert below[-2:] == ["host kvm1 left out: LibvirtUnavailable: see above", "host kvm2 left out: %s!" % long]
+    assert closing_table.closing([], {"kvm1": long})[-1] == "host kvm1 left out: %s" % long
+
+
 def test_an_instance_with_several_addresses_shows_the_first():
     nics = [{"network": "lan", "address": "192.0.2.11/24"}, "wan", {"address": "198.51.100.7"}]
     assert closing_table.address_of(nics) == "192.0.2.11 +1"
