@@ -26,6 +26,8 @@ MOST_WAVES = 4  # in which places are searched that have an order, if the first 
 MOST_WAVES_TO = 8  # in which an order is searched to places that were found
 EFFORT = 10.0  # of the solver for each aim of one plan, about seconds
 
+_NOT_PROVEN = "not proven: placement refused %d of the solver's proposals"
+
 Score = Tuple[float, ...]
 
 
@@ -119,23 +121,27 @@ def _searched(fleet: Fleet, goal: Goal, empty: Empty, best: _Found, effort: floa
         return best, True, "proven: no instance can move first, as no host takes any of those that may move"
     known = terms(fleet, empty, reach.movers, reach.targets, goal.closed)
     cuts: List[propose.Cut] = []
+    waves, reached = 0, None
     for number in range(MOST_ROUNDS):
-        waves = MOST_WAVES if number >= FIRST_ROUNDS else 0
         known_waves = best.ordered.waves if len(best.ordered.waves) <= waves else []
         proposal = propose.propose(state, known, goal, cuts, effort / (2 if waves else 3), waves, known_waves)
         if proposal is None:
             break
+        reached = reached or proposal.reached
         tried = State(fleet)
         done = ordered(tried, proposal.waves)
         if done.refused and not waves:
             tried, done = _in_another_order(fleet, known, proposal, tried, done, effort / 10)
         if not done.refused or _is_legal(fleet, goal, done):
             best = min(best, _Found(done, goals.score(goal, tried, len(done.moves), empty)), key=lambda each: each.score)
-        if not done.refused:
-            return best, proposal.proven and reach.complete, _proof(proposal, reach, waves)
+        if not done.refused and (waves or proposal.reached == reached):
+            return best, proposal.proven and reach.complete and not (waves and cuts), _proof(proposal, reach, waves, len(cuts))
+        if not waves and (number + 1 == FIRST_ROUNDS or not done.refused):
+            waves, cuts = MOST_WAVES, []  # those were about an order, which the solver looks at from now on
+            continue
         moves = {uuid: host for wave in proposal.waves for uuid, host in wave.items()}
         cuts.append(frozenset((uuid, moves[uuid]) for uuid in done.refused))
-    return best, False, "not proven: placement refused %d of the solver's proposals" % len(cuts)
+    return best, False, _NOT_PROVEN % len(cuts)
 
 
 def _is_legal(fleet: Fleet, goal: Goal, done: Ordered) -> bool:
@@ -171,7 +177,9 @@ def _in_another_order(
     return state, ordered(state, found.waves)
 
 
-def _proof(proposal: propose.Proposal, reach: _Reach, waves: int) -> str:
+def _proof(proposal: propose.Proposal, reach: _Reach, waves: int, cuts: int) -> str:
+    if waves and cuts:
+        return _NOT_PROVEN % cuts
     if proposal.proven and reach.complete:
         return "proven optimal" + (
             " of all plans with at most %d waves and one move of each instance" % waves if waves else ""

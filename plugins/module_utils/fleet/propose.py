@@ -48,12 +48,13 @@ def check_there(goal: str) -> None:
 class Proposal:
     """``waves``: of moves uuid -> host, in their order, if the solver was asked for it; ``proven``: no better final places
     exist in these terms; ``value`` and ``bound`` are of what the solver could not prove: what was found, and what nothing can
-    be below."""
+    be below; ``reached``: of each aim."""
 
     waves: List[Dict[str, str]]
     proven: bool
     value: float
     bound: float
+    reached: Tuple[int, ...] = ()
 
 
 def propose(
@@ -270,8 +271,10 @@ class _Model:
                 break
             optimal = status == cp_model.OPTIMAL
             if best is None or best.proven:
-                best = Proposal([], optimal, solver.ObjectiveValue(), solver.BestObjectiveBound())
-            best = dataclasses.replace(best, waves=self._made(solver))
+                reached = best.reached if best else ()
+                best = Proposal([], optimal, solver.ObjectiveValue(), solver.BestObjectiveBound(), reached)
+            reached = (*best.reached, int(solver.ObjectiveValue()))
+            best = dataclasses.replace(best, waves=self._made(solver), reached=reached)
             if aim is not None:
                 self._keep(solver, aim)
         return best
