@@ -4,7 +4,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # ./test.sh   sets up what is missing and runs what a person waits for: lint, unit and lives, without their slowest checks.
-# ./test.sh all   lint without pylint and ansible-lint, unit, samples and integration: what a build server runs.
+# ./test.sh all   lint without pylint and ansible-lint, unit, samples and integration, with one in three of the tests marked
+#                 long, others with each commit: what a build server runs.
 # ./test.sh lint|unit|samples|lives|integration ...   these parts, whole.
 # BERTH_TEST_KEEP=1 leaves the labs of the integration tests up, BERTH_TEST_LAB names them (default: test).
 set -eu
@@ -31,8 +32,7 @@ lint() {
 
 unit() {
   title "unit tests"
-  # Each situation is a run of ansible-playbook or several.
-  python -m pytest -q -p no:cacheprovider --durations=15 -n 2 ${quick:+--ignore=tests/unit/situations -m "not long"} \
+  python -m pytest -q -p no:cacheprovider --durations=15 -n 2 ${quick:+-m "not long"} ${turn:+"$turn"} \
     tests/unit tests/protocol/test_sample.py tests/protocol/test_histories.py
 }
 
@@ -51,10 +51,10 @@ labs_down() {
 on_labs() {
   trap labs_down INT TERM
   # By file: what the tests of a file share is made once.
-  python -m pytest -v -o cache_dir=.cache/pytest --cache-clear --durations=15 -n 2 --dist loadfile -m "not slow" "$@" && return
+  python -m pytest -v -o cache_dir=.cache/pytest --cache-clear --durations=15 -n 2 --dist loadfile -m "not slow" ${turn:+"$turn"} "$@" && return
   # QEMU without KVM now and then corrupts the memory of a guest that is migrated live: its kernel ends with an oops.
   title "once more, on a new lab, the tests that failed"
-  python -m pytest -v -o cache_dir=.cache/pytest --last-failed --last-failed-no-failures none -m "not slow" "$@"
+  python -m pytest -v -o cache_dir=.cache/pytest --last-failed --last-failed-no-failures none -m "not slow" ${turn:+"$turn"} "$@"
 }
 
 lives() {
@@ -70,11 +70,13 @@ integration() {
 # The steps of lint; none are all of them. Those that are left out take minutes each.
 steps=
 quick=
+turn=
 if [ $# = 0 ]; then
   quick=yes
   steps="docs mypy ruff yamllint reuse shellcheck changelog"
   set -- lint unit lives
 elif [ "$*" = all ]; then
+  turn=--turn=3
   steps="sanity validate-modules oldest-python docs mypy ruff yamllint reuse shellcheck changelog"
   set -- lint unit samples integration
 fi
@@ -85,7 +87,7 @@ for part in "$@"; do
   case $part in
     lint | unit | samples | lives | integration) $part || failed="$failed $part" ;;
     *)
-      sed -n '6,9s/^# //p' "$0" >&2
+      sed -n '6,10s/^# //p' "$0" >&2
       exit 2
       ;;
   esac

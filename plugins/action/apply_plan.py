@@ -111,12 +111,12 @@ def _move(written, known, uuid, host):
 
 
 def _together(written, fleet, uuid, host):
-    """The other members of its affinity group that the plan moves to the same host."""
+    """uuid -> the host that it leaves, of the other members of its affinity group that the plan moves to the same host."""
     group = fleet.instances[uuid].goes_with
     if not group:
-        return []
-    there = [each for each, move in written.moves.items() if move["to"] == host and each in fleet.instances]
-    return [each for each in there if each != uuid and fleet.instances[each].goes_with == group]
+        return {}
+    there = {each: move["from"] for each, move in written.moves.items() if move["to"] == host and each in fleet.instances}
+    return {each: at for each, at in there.items() if each != uuid and fleet.instances[each].goes_with == group}
 
 
 def _summary(written, parts, until, check_mode):

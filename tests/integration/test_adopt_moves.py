@@ -205,6 +205,47 @@ def test_an_adopted_guest_that_writes_is_backed_up_by_increments_and_its_backup_
             lab.sh(host, "virsh destroy %s; virsh undefine %s --nvram; rm -f %s*; true" % (UUID, UUID, IMAGES))
 
 
+@pytest.mark.slow
+def test_an_adopted_guest_whose_disks_a_move_has_brought_into_the_pool_goes_on_from_the_memory_of_its_snapshot(
+    lab, tmp_path
+):
+    source, other = lab.host(1), lab.host(2)
+    seed_disk = '<target dev="vdb" bus="virtio"/>'  # raw: a snapshot leaves it out if the guest only reads it
+    define(lab, source, DOMAIN.replace(seed_disk, seed_disk + "<readonly/>"))
+    path = tmp_path / "vms.yml"
+    told = {"berth_adopted": UUID, "berth_flavor": "old", "berth_flavors": FLAVORS}
+    path.write_text(yaml.safe_dump({"vms": {"hosts": {NAME: told}}}), "utf-8")
+
+    def play(playbook, **given):
+        words = ["--limit", NAME, "-e", "berth_snapshot=one"]
+        return lab.ansible_playbook("berth.kvm." + playbook, *words, inventory=[path], extra_vars=given, timeout=600)
+
+    try:
+        written(lab, source)
+        play("adopt")
+        play("cold_migrate", berth_target_host=other)
+        play("confirm_resize")
+        lab.sh(source, "rm -f /var/log/libvirt/qemu/Old_Writer-console.log")  # else its facts are read as the newest
+        before = written(lab, other)
+        play("snapshot", berth_snapshot_memory=True)
+        written(lab, other, before)
+        play("stop")
+        booted = lab.guest_facts(NAME, other, timeout=240)
+        assert play("revert_snapshot").changed[NAME] == 1
+        now = lab.guest_facts(
+            NAME, other, timeout=240, until=lambda said: (said["seq"], said["up"]) != (booted["seq"], booted["up"])
+        )
+        assert len(now["verdicts"]) == len(booted["verdicts"]), "it was booted"
+        play("stop")
+        play("start")
+        assert written(lab, other, before)
+        play("delete_snapshot")
+        play("delete")
+    finally:
+        for host in (source, other):
+            lab.sh(host, "virsh destroy %s; virsh undefine %s --nvram; rm -f %s*; true" % (UUID, UUID, IMAGES))
+
+
 def variables_of(lab, host):
     """Where the running guest has its UEFI variables."""
     return ElementTree.fromstring(lab.sh(host, "virsh dumpxml %s" % DEFAULTS_UUID).stdout).findtext("os/nvram")

@@ -13,6 +13,7 @@ from playbooks import catalog, homes, left, vm
 
 STATES = "/var/lib/libvirt/swtpm"
 # once for each TPM that is made; a TPM that is there is only started
+BROUGHT_BACK = "grep -c -- -incoming /var/log/libvirt/qemu/%s.log; true"
 MADE = "grep -c 'Ending vTPM manufacturing' /var/log/swtpm/libvirt/qemu/%s-swtpm.log"
 
 
@@ -60,3 +61,33 @@ def test_a_tpm_is_the_same_after_stop_and_start_and_gone_with_the_instance(with_
     power(lab, "delete", path)
     assert left(lab) == {} and processes(lab, host) == ""
     assert lab.sh(host, "find %s -mindepth 1" % STATES).stdout == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tpm", [False, True], ids=["uefi", "uefi and tpm"])
+def test_a_guest_with_uefi_or_a_tpm_goes_on_from_the_memory_of_its_snapshot(with_swtpm, image, inventory, tpm):
+    lab = with_swtpm
+    firmware = {"hw_firmware_type": "uefi", "hw_machine_type": "q35", **({"hw_tpm_version": "2.0"} if tpm else {})}
+    path = inventory({"sealed": vm()}, catalog({**image, "properties": firmware}))
+
+    def play(playbook, **given):
+        words = ["--limit", "sealed", "-e", "berth_snapshot=one", "-e", "berth_shutdown_timeout=1"]
+        return lab.ansible_playbook("berth.kvm." + playbook, *words, inventory=[path], extra_vars=given)
+
+    play("create")
+    host = homes(lab)["sealed"]
+    (domain,) = lab.domains(host)
+    play("snapshot", berth_snapshot_memory=True)
+    for _again in range(2):
+        before = int(lab.sh(host, BROUGHT_BACK % domain).stdout)
+        play("stop")
+        assert play("revert_snapshot").changed["sealed"] == 1
+        assert lab.sh(host, "virsh domstate " + domain).stdout.strip() == "running"
+        assert int(lab.sh(host, BROUGHT_BACK % domain).stdout) == before + 1, "it was booted"
+        assert bool(processes(lab, host)) is tpm
+        play("reboot", berth_reboot="hard")
+    if tpm:
+        assert lab.sh(host, MADE % domain).stdout.strip() == "1", "the TPM that was made first"
+    play("delete_snapshot")
+    play("delete")
+    assert left(lab) == {} and processes(lab, host) == ""

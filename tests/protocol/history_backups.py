@@ -44,9 +44,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures imp
     shelve,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import shelves as rooms
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import Embedded
 from ansible_collections.berth.kvm.plugins.module_utils.model import shelves
-from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
 HOST = "backups1"
@@ -367,7 +365,8 @@ class Backups:
         found = evacuate.newest_backups(
             tasks, dict.fromkeys(tasks, where), self._backup_run(), datetime.datetime.now(UTC)
         )
-        return {"takes_over": True, "from_backup": True, "backups": (yield from self._play(found))}
+        backups, disks_of = (yield from self._play(found)), self.options.get("berth_disks_of")
+        return {"takes_over": True, "from_backup": True, "backups": backups, "disks_of": disks_of}
 
     def and_restored(self, plan, creation):
         for name, instance in plan["instances"].items():
@@ -386,11 +385,9 @@ class Backups:
         if self.dice.random() < 0.7:
             yield from self.delete()
         source = self.dice.choice(self.world.names)
-        seen = yield from self.read()
-        wanted = {"requested_destination": None, **self.world.request(name)[0]}
-        try:
+
+        def ask(seen):
+            wanted = {"requested_destination": None, **self.world.request(name)[0]}
             self.cloned = {name: cloning.with_source(wanted, seen, source, self.world.uuid(source), self.lost)}
-        except BerthError as error:
-            self.refused(name, error)
-            return
-        yield from self._create(seen, Embedded(self.digests(), self.lost))
+
+        yield from self.create_beside([source], ask)

@@ -21,10 +21,12 @@ PLAYBOOKS = {
     "create": 30, "delete": 10, "start": 6, "stop": 6, "reboot": 3, "recover": 3, "refresh": 8, "audit": 6,
     "resize": 8, "cold_migrate": 6, "live_migrate": 8, "confirm_resize": 5, "revert_resize": 5, "confirm_due": 1,
     "shelve": 4, "unshelve": 4, "remove_host": 4, "prepare_hosts": 5,
+    "clone": 6, "rename": 6, "adopt": 6, "leave": 2,
 }  # fmt: skip
 EVENTS = {
     "silent": 8, "cut_power": 4, "switch_off": 5, "switch_on": 8, "die": 1,
     "destroy": 2, "virsh_start": 2, "follow": 12, "engine_away": 4, "engine_loses": 8, "engine_backup": 4, "engine_restored": 3,
+    "make_guest": 5,
 }  # fmt: skip
 
 

@@ -96,7 +96,7 @@ class Machine(volume_fleet_case.Site):
 
     def restore_state(self, number):
         state = self.host.store.state_dir
-        shutil.rmtree(state)
+        remove(state)  # that of a host that was removed is not there
         shutil.copytree(self.older[number % len(self.older)], state)
 
     def _kept(self):
@@ -104,6 +104,8 @@ class Machine(volume_fleet_case.Site):
         return [self.host.store.state_dir, str(self.host.pool), self.found_disks, self.host.store.identity_copy]
 
     def keep_whole(self):
+        if not self.host.settings.prepared:
+            return
         for path in self._kept():
             copy = shutil.copytree if os.path.isdir(path) else shutil.copy2
             remove(path + ".whole")

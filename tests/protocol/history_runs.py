@@ -133,22 +133,25 @@ class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names)
         return self.cloned.get(name) or self.world.request(name)[0]
 
     def create(self):
-        if self.world.engine:
-            yield from self.create_on_engine()
-            return
-        seen = yield from self.read()
-        yield from self._create(seen, Embedded(self.digests(), self.lost))
+        yield from self.create_beside((), lambda _seen: None)
 
-    def create_on_engine(self):
+    def create_beside(self, others, ask):
+        """``others``: the names of instances that are looked at, too; ``ask``: called with what was seen, before anything is made."""
+        known = of_hosts = None
         try:
-            known, live = yield from self.read_engine()
-            seen, of_hosts = yield from self._play(engine.fleet_of(self.inventory, known, live, self._fleet_of))
+            if self.world.engine:
+                known, live = yield from self.read_engine([*self.names, *others])
+                seen, of_hosts = yield from self._play(engine.fleet_of(self.inventory, known, live, self._fleet_of))
+                registry = engine.OnEngine({}, self.choose, self.inventory, self._fleet_of)
+            else:
+                seen = yield from self.read()
+                registry = Embedded(self.digests(), self.lost)
+            ask(seen)
         except BerthError as error:
             for name in self.names:
                 self.refused(name, error)
             return
-        on_engine = engine.OnEngine({}, self.choose, self.inventory, self._fleet_of)
-        yield from self._create(seen, on_engine, known, of_hosts)
+        yield from self._create(seen, registry, known, of_hosts)
 
     def read_engine(self, names=None, what="facts", asks_all=False):
         """What the registry knows, and what the hosts say of which it knows that they have one of the instances, or that these name

@@ -53,7 +53,8 @@ class Asked(NamedTuple):
     ``lacks``: number of the host that its inventory lacks; ``cut``: number of the host that answers only the run beside it;
     ``killed``: (calls to hosts, changes within the last one);
     ``same_host``: a resize may stay where it is; ``volumes``: those that are wanted; ``grown``: those that get larger;
-    ``new``: the name that it gets, that of the instance that was called so first, or its own first one."""
+    ``new``: the name that it gets, that of the instance that was called so first, or its own first one; ``disks_of``: the uuid of the
+    host that an evacuation takes it from."""
 
     playbook: str
     names: Tuple[str, ...]
@@ -69,6 +70,7 @@ class Asked(NamedTuple):
     grown: Tuple[str, ...] = ()
     cut: Optional[int] = None
     new: str = ""
+    disks_of: str = ""
 
 
 class Step(NamedTuple):
@@ -228,7 +230,7 @@ class Player:
         names = [self.world.entries.called[name] for name in asked.names]
         options.update(berth_rebuild_lost=",".join(names) if rebuilds else "")
         new = asked.new if asked.new in asked.names else self.world.entries.called.get(asked.new, asked.new)
-        options.update(berth_new_name=new)
+        options.update(berth_new_name=new, berth_disks_of=asked.disks_of or None)
         options.update(berth_allow_resize_to_same_host=asked.same_host, berth_volumes=asked.volumes, grown=asked.grown)
         run = history_volumes.Runs(
             self.world,

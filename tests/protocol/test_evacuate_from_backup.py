@@ -6,7 +6,7 @@ once it is back, starts nothing, and what was written there last is set aside.""
 
 from __future__ import annotations
 
-import os
+import re
 import sys
 from pathlib import Path
 
@@ -80,8 +80,8 @@ class Case:
     def set_aside(self):
         return [
             read_disk(path)[1]
-            for path in files_below(os.path.join(str(self.lost.host.pool), "set-aside"))
-            if path.endswith("root.qcow2")
+            for path in files_below(str(self.lost.host.pool))
+            if "/set-aside/" in path and path.endswith("root.qcow2")
         ]
 
     def check_evacuated(self):
@@ -143,6 +143,32 @@ def test_one_that_could_not_be_restored_is_shelved_without_room_until_the_next_r
     assert case.record(there).vm_state == vm_states.SHELVED and case.record(there).resources == {}
     assert case.set_aside() == [], "what may be the only whole copy"
     case.evacuate()
+    case.check_back(case.check_evacuated())
+
+
+@pytest.mark.follows("evacuate_again")
+@pytest.mark.parametrize("on_engine", [False, True], ids=["hosts", "engine"])
+def test_one_whose_disks_the_inventory_describes_wrongly_is_deleted_and_evacuated_once_more(
+    tmp_path, monkeypatch, on_engine
+):
+    case = Case(tmp_path, monkeypatch, MOUNTED, on_engine)
+    request = case.world.request
+
+    def with_another_disk(name):
+        spec, seed = request(name)
+        return {**spec, "disks": [{"name": "logs", "size_gb": 1, "bus": "virtio"}]}, seed
+
+    with monkeypatch.context() as wrongly:
+        wrongly.setattr(case.world, "request", with_another_disk)
+        case.evacuate()
+    told = case.player.told[NAME]
+    assert told["code"] == "DisksOfBackupDiffer" and "the backup has no disk data-logs" in told["message"]
+    said = re.search(
+        r"berth.kvm.(\w+) --limit web1, .* berth.kvm.(\w+) as before, with -e berth_disks_of=(\S+)$", told["hint"]
+    )
+    case.run(said[1])
+    assert case.player.told == {} and case.owners() == [case.lost]
+    case.run(said[2], lost="off", disks_of=said[3])
     case.check_back(case.check_evacuated())
 
 

@@ -15,6 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import histories  # noqa: E402
+import history_engine  # noqa: E402
 import history_hints  # noqa: E402
 import history_names  # noqa: E402
 import history_steps  # noqa: E402
@@ -22,7 +23,7 @@ from fibers import exchange_unlocked  # noqa: E402
 from history_steps import Asked, Step  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import notes, renaming  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model import backups, fleet_hints, hints, state_hints  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import backups, fleet_hints, state_hints  # noqa: E402
 
 SEEDS = range(6)
 HOSTS, NAMES = 3, ["web1"]
@@ -31,6 +32,12 @@ FOUND = ("old1",)
 
 def run(playbook, names=tuple(NAMES), dice=1, **more):
     return Step("run", (Asked(playbook, names, dice, **more),))
+
+
+@pytest.fixture(params=[False, True], ids=["hosts alone", "engine"])
+def either(request, monkeypatch):
+    """What spans hosts is decided by the hosts alone, or over a registry in an engine."""
+    monkeypatch.setattr(histories, "ON_ENGINE", request.param)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -103,7 +110,7 @@ KVM, OTHER, WEB = "kvm1", "kvm2", "dcab68f4-1dfd-5daf-9769-26c0ec133be0"
         (history_hints.RECORD_OUT, state_hints.forget_old_move(WEB, KVM, OTHER)),
         (history_hints.BEHIND, state_hints.restore_damaged_record(WEB, KVM)),
         (history_hints.WHICH_RECORD, fleet_hints.which_record("web1", WEB, [KVM, OTHER])),
-        (history_hints.SUPERSEDED, hints.superseded_copy(KVM, OTHER)),
+        (history_hints.SUPERSEDED, fleet_hints.superseded_copy(KVM, OTHER)),
     ],
 )
 def test_what_a_hint_says_is_followed(pattern, hint):
@@ -122,16 +129,27 @@ def test_two_controllers_that_miss_different_hosts_make_one_guest(seed):
     assert histories.play(HOSTS, NAMES, rivals(seed)) is None
 
 
-@pytest.mark.parametrize("seed", [14, 25, 29, 42, 62, 134])
+@pytest.mark.parametrize("seed", range(3))
 def test_histories_over_a_registry_in_an_engine_end_well(monkeypatch, seed):
-    """Among them: hosts that were given up as lost and are back, and the registry away while a person follows a hint."""
     monkeypatch.setattr(histories, "ON_ENGINE", True)
     assert histories.play(*histories.history(seed)) is None
 
 
-@pytest.mark.parametrize("on_engine", [False, True])
-def test_a_guest_that_is_adopted_on_a_full_host_takes_no_more_than_before(monkeypatch, on_engine):
-    monkeypatch.setattr(histories, "ON_ENGINE", on_engine)
+LATER = ("clone", "rename", "adopt", "leave", "make_guest")
+
+
+@pytest.mark.parametrize("seed", [14, 25, 29, 42, 62, 134])
+def test_histories_over_an_engine_that_have_broken_a_rule_end_well(monkeypatch, seed):
+    """Among them: hosts that were given up as lost and are back, and the registry away while a person follows a hint."""
+    monkeypatch.setattr(histories, "ON_ENGINE", True)
+    for weights in (history_engine.PLAYBOOKS, history_engine.EVENTS):
+        for each in LATER:  # these seeds are of before they were played
+            monkeypatch.delitem(weights, each, raising=False)
+    assert histories.play(*histories.history(seed)) is None
+
+
+@pytest.mark.usefixtures("either")
+def test_a_guest_that_is_adopted_on_a_full_host_takes_no_more_than_before():
     names = tuple("web%d" % number for number in range(1, 9))  # as many as fit on two hosts
     found = [
         step for host in range(2) for step in (Step("make_guest", host=host), run("adopt", FOUND), run("leave", FOUND))
@@ -273,6 +291,7 @@ def test_a_backup_that_goes_with_one_on_which_another_stands_is_found(monkeypatc
     assert histories.play(HOSTS, NAMES, [run("create"), *BACKUPS]).startswith("H7 the newest whole backup")
 
 
+@pytest.mark.usefixtures("either")
 def test_a_clone_that_was_killed_at_any_change_is_made_by_the_next_run():
     clones = [
         step
@@ -337,8 +356,16 @@ RENAMED = [
 ]
 
 
+@pytest.mark.usefixtures("either")
 def test_a_renamed_instance_is_the_one_that_it_was_whoever_is_killed():
     assert histories.play(HOSTS, NAMES, [run("create"), *RENAMED]) is None
+
+
+@pytest.mark.usefixtures("either")
+def test_what_no_host_has_is_not_called_as_an_instance_that_moves():
+    """It is the other one that the error is about."""
+    steps = [run("create"), run("cold_migrate"), run("rename", FOUND, new="web1")]
+    assert histories.play(HOSTS, NAMES, steps) is None
 
 
 def namesakes(seed):
@@ -347,6 +374,7 @@ def namesakes(seed):
     return names, [step for _time in range(5) for step in history_steps.namesakes(dice, names, HOSTS)]
 
 
+@pytest.mark.usefixtures("either")
 @pytest.mark.parametrize("seed", range(2))
 def test_of_a_create_and_a_rename_to_its_name_one_gives_way(seed):
     assert histories.play(HOSTS, *namesakes(seed)) is None
@@ -383,5 +411,6 @@ ADOPTED = [
 ]
 
 
+@pytest.mark.usefixtures("either")
 def test_a_guest_that_was_adopted_keeps_its_disk_wherever_it_goes_and_whoever_is_killed():
     assert histories.play(HOSTS, NAMES, [run("create"), *ADOPTED]) is None

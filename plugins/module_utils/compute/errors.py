@@ -49,8 +49,8 @@ class DirectoryInside(BerthError):
 
 
 class StorageNotMounted(BerthError):
-    """The files to remove and their directory are missing, probably because the pool's file system is not mounted. They
-    would reappear with it."""
+    """The files to remove or to set aside and their directory are missing, probably because the pool's file system is not
+    mounted. They would reappear with it."""
 
 
 class SnapshotFailed(BerthError):
@@ -63,7 +63,8 @@ class SnapshotNotPossible(BerthError):
 
 
 class MemoryNotRestored(BerthError):
-    """libvirt did not bring the memory of a snapshot back. The disks are those of the snapshot, and the guest is off."""
+    """libvirt did not bring the memory of a snapshot back. The disks are those of the snapshot, and the guest is off. Another revert
+    tries it again."""
 
 
 class SnapshotIncomplete(BerthError):

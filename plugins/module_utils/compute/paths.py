@@ -21,6 +21,7 @@ POOL_PATH = "/var/lib/libvirt/berth"
 SEED = "seed.iso"  # beside the disks of an instance
 IGNITION = "ignition"  # the same for Ignition, to which QEMU shows it
 CONSOLE_DIRECTORY = "/var/log/libvirt/qemu"
+SWTPM, TPM_STATE = "/var/lib/libvirt/swtpm", "tpm2-00.permall"  # libvirt removes it with the guest's definition
 # QEMU runs as another user: it may pass through the directories, but not list them
 PASS_MODE = 0o711
 
@@ -85,6 +86,11 @@ def console_logs(uuid):
     return [path] * os.path.lexists(path) + sorted(glob.glob(path + ".*"))
 
 
+def tpm_state(uuid):
+    """The file in which swtpm keeps what the guest's TPM has, outside of the disks."""
+    return os.path.join(SWTPM, check_uuid(uuid), "tpm2", TPM_STATE)
+
+
 def remove_console_logs(uuid):
     removed = [remove(file) for file in console_logs(uuid)]
     return any(removed)
@@ -121,7 +127,7 @@ def check_mounted(path):
     directory = os.path.dirname(path)
     if not os.path.isdir(directory):
         raise StorageNotMounted(
-            "%s is not there, so nothing in it can be removed" % directory,
+            "%s is not there, so nothing in it can be removed or set aside" % directory,
             hint=state_hints.mount_storage_to_remove(directory),
         )
 

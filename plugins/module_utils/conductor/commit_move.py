@@ -41,11 +41,8 @@ def check_claim(move: PlannedMove, host: str, scans: Mapping[str, Scan], quotas:
     if host not in held:
         raise HostUnknown("%s did not answer after the claim of %s" % (host, move["name"]), hint=hints.run_again())
     spec = claimed_spec(move)
-    follow = move.get("goes_with", ())
-    others = {
-        name: [each for each in records if name != move["source"] or each["uuid"] not in follow]
-        for name, records in held.items()
-    }
+    follow = move.get("goes_with", {})
+    others = {name: [each for each in records if follow.get(each["uuid"]) != name] for name, records in held.items()}
     error: Optional[BerthError] = address_clash.clash(spec, addresses(held)) or groups.violation(
         spec, groups.elsewhere(spec, host, others)
     )

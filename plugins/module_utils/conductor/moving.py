@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Iterable, List, Optional, TypedDict
 
-from ..model import adopted_move, hints, lifecycle, vm_states
+from ..model import adopted_move, fleet_hints, hints, lifecycle, vm_states
 from ..model import migration as names
 from ..model.errors import BerthError
 from ..model.messages import Document, FencingToken, Migration, Side, View
@@ -73,7 +73,7 @@ class PlannedMove(TypedDict, total=False):
     version: int  # of what the registry had of it
     when_due: bool
     again: bool  # of the second plan of a run
-    goes_with: List[str]  # uuids of the members of its affinity group that a plan moves from and to the same hosts
+    goes_with: Dict[str, str]  # uuid -> where it is, of the members of its affinity group that a plan moves to the same host
 
 
 def plan(
@@ -227,7 +227,7 @@ def _what_is_left(move: PlannedMove, here: View, there: View, owner: View) -> st
         return hints.revert_gives_up(source, destination)
     if here.get("lost"):
         return hints.bring_source_back(source, destination)
-    return hints.bring_record_of_move_back(source, destination, move["name"], move["uuid"])
+    return fleet_hints.bring_record_of_move_back(source, destination, move["name"], move["uuid"])
 
 
 def busy(move: PlannedMove) -> BerthError:

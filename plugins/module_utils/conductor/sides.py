@@ -131,7 +131,7 @@ def _left_of_ended_moves(
         if host not in lost and (found[host]["role"] == OWN or not enders & _parties(found[host], host_names)):
             raise InstanceSuperseded(
                 "%s holds an old copy of %s, from a move that ended without that host" % (host, name),
-                hint=hints.superseded_copy(host, " and ".join(sorted(enders))),
+                hint=fleet_hints.superseded_copy(host, " and ".join(sorted(enders))),
             )
     return list(left)
 

@@ -41,8 +41,8 @@ class Candidate:
 class Move:
     """One move as it was planned, see moving.py. ``id`` is the plan's own, ``source`` and ``destination`` are inventory
     names, ``machines``: of these to their uuids; ``version``: of what the registry had of the instance; ``look``: the hosts that
-    are read again after the claim; ``goes_with``: uuids of the members of its affinity group that
-    leave its source with it; ``again``: the run has looked a second time."""
+    are read again after the claim; ``goes_with``: uuid -> where it is, of the members of its affinity group
+    that follow it; ``again``: the run has looked a second time."""
 
     id: str
     uuid: str
@@ -59,7 +59,7 @@ class Move:
     look: Tuple[str, ...] = ()
     machines: Mapping[str, str] = field(default_factory=dict)
     version: int = 0
-    goes_with: Tuple[str, ...] = ()
+    goes_with: Mapping[str, str] = field(default_factory=dict)
     when_due: bool = False
     settles: bool = False
     again: bool = False
@@ -74,7 +74,6 @@ class Move:
                 "token": Token(**plan["token"]),
                 "candidates": candidates,
                 "look": tuple(plan.get("look") or ()),
-                "goes_with": tuple(plan.get("goes_with") or ()),
             }
         )
 

@@ -7,11 +7,11 @@ asks placement about each move; what rules are broken before may not become wors
 from __future__ import annotations
 
 from collections import Counter
-from typing import Collection, Sequence, Tuple
+from typing import Collection, Mapping, Sequence, Tuple
 
 from ..model import fleet_hints
 from ..model.errors import BerthError
-from .order import Move
+from .order import Move, bound_for
 from .state import Fleet, State
 
 
@@ -33,7 +33,8 @@ def check(
     begin = state.broken()
     for number, wave in enumerate(waves, 1):
         before = state.broken()
-        _enter(state, number, wave, closed)
+        bound = bound_for(move for each in waves[number - 1 :] for move in each)
+        _enter(state, number, wave, closed, bound)
         _compare(before, state, "during wave %d" % number)
         state.arrive()
         _compare(before, state, "after wave %d" % number)
@@ -41,10 +42,12 @@ def check(
     return state
 
 
-def _enter(state: State, number: int, wave: Sequence[Move], closed: Collection[str]) -> None:
-    together = [uuid for uuid, _host in wave]
+def _enter(
+    state: State, number: int, wave: Sequence[Move], closed: Collection[str], bound: Mapping[str, Collection[str]]
+) -> None:
+    uuids = [uuid for uuid, _host in wave]
     for at, (uuid, host) in enumerate(wave):
-        why = _refused(state, uuid, host, together[:at], closed) or state.enter(uuid, [host], together)[1]
+        why = _refused(state, uuid, host, uuids[:at], closed) or state.enter(uuid, [host], bound[host])[1]
         if why:
             instance = state.fleet.instances.get(uuid)
             name = instance.name if instance else uuid

@@ -13,6 +13,7 @@ import dataclasses
 from typing import Dict, List, NamedTuple, Tuple
 
 from . import goals, one_by_one, propose
+from .check import PlanNotLegal, check
 from .goals import BALANCE, CONSOLIDATE, DRAIN, OF_HOSTS, REPAIR, RETURN, Goal
 from .order import Move, Ordered, after, ordered
 from .state import Fleet, State
@@ -128,12 +129,22 @@ def _searched(fleet: Fleet, goal: Goal, empty: Empty, best: _Found, effort: floa
         done = ordered(tried, proposal.waves)
         if done.refused and not waves:
             tried, done = _in_another_order(fleet, known, proposal, tried, done, effort / 10)
-        best = min(best, _Found(done, goals.score(goal, tried, len(done.moves), empty)), key=lambda each: each.score)
+        if not done.refused or _is_legal(fleet, goal, done):
+            best = min(best, _Found(done, goals.score(goal, tried, len(done.moves), empty)), key=lambda each: each.score)
         if not done.refused:
             return best, proposal.proven and reach.complete, _proof(proposal, reach, waves)
         moves = {uuid: host for wave in proposal.waves for uuid, host in wave.items()}
         cuts.append(frozenset((uuid, moves[uuid]) for uuid in done.refused))
     return best, False, "not proven: placement refused %d of the solver's proposals" % len(cuts)
+
+
+def _is_legal(fleet: Fleet, goal: Goal, done: Ordered) -> bool:
+    """Whether what was carried out may be without what was refused: a part of a broken affinity group may wait for the rest."""
+    try:
+        check(fleet, done.waves, goal.closed)
+    except PlanNotLegal:
+        return False
+    return True
 
 
 def _one_moves(state: State, reach: _Reach) -> bool:

@@ -3,14 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Puts moves in an order in which each is legal: waves of moves that run side by side.
 
-A wave may use no room that another of its moves will free. The members of an affinity group that go to one host go in one
-wave. Placement decides each move again on the state of that moment.
+A wave may use no room that another of its moves will free. The members of an affinity group that go from one host to another
+go in one wave; those of a broken group that come from other hosts may follow. Placement decides each move again on the state
+of that moment.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, List, Mapping, Sequence, Tuple
+from typing import Collection, Dict, Iterable, List, Mapping, Sequence, Set, Tuple
 
 from .state import Fleet, State
 
@@ -32,29 +33,39 @@ class Ordered:
 def after(fleet: Fleet, waves: Sequence[Sequence[Move]]) -> State:
     """The state of the fleet when all waves have arrived."""
     state = State(fleet)
+    bound = bound_for(move for wave in waves for move in wave)
     for wave in waves:
         for uuid, host in wave:
-            state.enter(uuid, [host], [each for each, _host in wave])
+            state.enter(uuid, [host], bound[host])
         state.arrive()
     return state
+
+
+def bound_for(moves: Iterable[Move]) -> Dict[str, Set[str]]:
+    """host -> the instances that come there: those of one affinity group do not hold one another back."""
+    found: Dict[str, Set[str]] = {}
+    for uuid, host in moves:
+        found.setdefault(host, set()).add(uuid)
+    return found
 
 
 def ordered(state: State, moves: Sequence[Mapping[str, str]]) -> Ordered:
     """Carry out on ``state`` what of ``moves`` [{uuid: host}] can be carried out, the largest of each part first, and nothing
     of a part before all that can be of the parts before it."""
     found = Ordered([], {})
+    bound = bound_for(move for part in moves for move in part.items())
     for part in moves:
-        _order(state, _units(state, part), found)
+        _order(state, _units(state, part), bound, found)
     return found
 
 
-def _order(state: State, units: List[List[Move]], found: Ordered) -> None:
+def _order(state: State, units: List[List[Move]], bound: Mapping[str, Collection[str]], found: Ordered) -> None:
     while units:
         wave: List[Move] = []
         rest: List[List[Move]] = []
         refused: Dict[str, str] = {}
         for unit in units:
-            why = enter_together(state, unit)
+            why = enter_together(state, unit, bound[unit[0][1]])
             if why:
                 refused.update(dict.fromkeys((uuid for uuid, _host in unit), why))
                 rest.append(unit)
@@ -68,9 +79,10 @@ def _order(state: State, units: List[List[Move]], found: Ordered) -> None:
         units = rest
 
 
-def enter_together(state: State, unit: List[Move]) -> str:
-    """Have all instances of the unit enter their hosts, or none. Return why not, "" if they have."""
-    together = [uuid for uuid, _host in unit]
+def enter_together(state: State, unit: List[Move], bound: Collection[str] = ()) -> str:
+    """Have all instances of the unit enter their hosts, or none. Return why not, "" if they have. ``bound``: what else comes
+    to their host by the same plan."""
+    together = [*(uuid for uuid, _host in unit), *bound]
     entered: List[str] = []
     for uuid, host in unit:
         chosen, why = state.enter(uuid, [host], together)
@@ -83,10 +95,10 @@ def enter_together(state: State, unit: List[Move]) -> str:
 
 def _units(state: State, moves: Mapping[str, str]) -> List[List[Move]]:
     """The moves that have to go together, the largest first."""
-    by: Dict[Tuple[str, str], List[Move]] = {}
+    by: Dict[Tuple[str, ...], List[Move]] = {}
     for uuid, host in moves.items():
         group = state.fleet.instances[uuid].goes_with
-        by.setdefault((group, host) if group else (uuid, ""), []).append((uuid, host))
+        by.setdefault((group, state.where.get(uuid, ""), host) if group else (uuid,), []).append((uuid, host))
     return sorted(by.values(), key=lambda unit: (-sum(_size(state, uuid) for uuid, _host in unit), unit))
 
 

@@ -68,6 +68,16 @@ def resize_to_restore(name: str) -> str:
     return "Resize %s to a flavor with larger disks with berth.kvm.resize, then run the same again" % name
 
 
+def evacuate_again(name: str, lost: str) -> str:
+    """An instance was made again from its backup, with other disks than that has, and is shelved there. ``lost``: the uuid of the host
+    that had it."""
+    return (
+        "Give %s in the inventory the flavor, the data disks and the volumes that the backup has. Then run berth.kvm.delete --limit %s, "
+        "which leaves the backup and what is on the lost host, and berth.kvm.evacuate as before, with -e berth_disks_of=%s"
+        % (name, name, lost)
+    )
+
+
 def next_window() -> str:
     """More instances were to be backed up than fit into the window of a run."""
     return "The next run begins with those whose last backup is the oldest. More at once: a higher -f; or longer: -e berth_backup_minutes"

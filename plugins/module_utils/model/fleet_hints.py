@@ -462,3 +462,24 @@ def delete_it() -> str:
 def look_above() -> str:
     """No host has the variable of an instance; of an inventory with a mistake Ansible takes what is before it."""
     return "If you gave it to one, Ansible says above why it could not read the whole inventory"
+
+
+def superseded_copy(host: str, teller: str) -> str:
+    """A host given up as lost is back with a copy of an instance that, as another host says, went on without it."""
+    return (
+        "Only %(teller)s says so. berth neither starts nor removes the copy on %(host)s. First log in to the guest on "
+        "%(teller)s and make sure that it is complete and in use. Only then, if nobody needs the copy on %(host)s "
+        "with what was written there last: -e berth_lost_hosts=%(host)s" % {"host": host, "teller": teller}
+    )
+
+
+def bring_record_of_move_back(source: str, destination: str, name: str, uuid: str) -> str:
+    """The source answers without a record of the move, as after a restore of the whole host, while neither host owns the
+    instance."""
+    return (
+        "%(source)s answers, and the record of this move and the disks there are gone, as after a restore from an older backup. Restore "
+        "instances/%(uuid)s in its state directory and in its pool from a backup that was made during the move, and run the same again. "
+        "If there is none: the disks on %(destination)s may be the only copy, whole or not, so copy instances/%(uuid)s from its pool "
+        "elsewhere; then berth.kvm.delete --limit %(name)s removes the instance"
+        % {"source": source, "destination": destination, "name": name, "uuid": uuid}
+    )

@@ -86,15 +86,6 @@ def mend_lost_host(host: str) -> str:
     return "Repair what the message names on %s, or switch that host off for good" % host
 
 
-def superseded_copy(host: str, teller: str) -> str:
-    """A host given up as lost is back with a copy of an instance that, as another host says, went on without it."""
-    return (
-        "Only %(teller)s says so. berth neither starts nor removes the copy on %(host)s. First log in to the guest on "
-        "%(teller)s and make sure that it is complete and in use. Only then, if nobody needs the copy on %(host)s "
-        "with what was written there last: -e berth_lost_hosts=%(host)s" % {"host": host, "teller": teller}
-    )
-
-
 def create_again_when_back(host: str) -> str:
     """A host fell silent while it built an instance."""
     return "Run berth.kvm.create again when %s answers: it finishes the build or cleans up there" % host
@@ -207,18 +198,6 @@ def bring_source_back(source: str, destination: str) -> str:
     return (
         "Bring %(source)s back and run the same again without -e berth_lost_hosts=%(source)s. Until then delete nothing: "
         "%(destination)s may hold the only copy" % {"source": source, "destination": destination}
-    )
-
-
-def bring_record_of_move_back(source: str, destination: str, name: str, uuid: str) -> str:
-    """The source answers without a record of the move, as after a restore of the whole host, while neither host owns the
-    instance."""
-    return (
-        "%(source)s answers, and the record of this move and the disks there are gone, as after a restore from an older backup. Restore "
-        "instances/%(uuid)s in its state directory and in its pool from a backup that was made during the move, and run the same again. "
-        "If there is none: the disks on %(destination)s may be the only copy, whole or not, so copy instances/%(uuid)s from its pool "
-        "elsewhere; then berth.kvm.delete --limit %(name)s removes the instance"
-        % {"source": source, "destination": destination, "name": name, "uuid": uuid}
     )
 
 

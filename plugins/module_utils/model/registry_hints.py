@@ -85,6 +85,15 @@ def end_what_was_begun(host: str) -> str:
     )
 
 
+def end_moves_to_lost(host: str) -> str:
+    """A lost host is to be removed, and the registry has instances of other hosts on the way there."""
+    return (
+        "berth.kvm.audit -e berth_lost_hosts=%(host)s ends the moves to %(host)s of which the owner says that the instance rests there. "
+        "For those that stay, run the playbook that moved them again, with -e berth_lost_hosts=%(host)s. Then run this again"
+        % {"host": host}
+    )
+
+
 def compare_all_hosts() -> str:
     """The registry is closed: it was restored, or a change of the fleet was cut off."""
     return (

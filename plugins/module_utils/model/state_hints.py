@@ -85,7 +85,7 @@ def rename_domain(host: str, uuid: str) -> str:
 
 
 def mount_storage_to_remove(directory: str) -> str:
-    """A pool lacks the directory of files that are to be removed: its file system is not mounted, or lost."""
+    """A pool lacks the directory of files that are to be removed or set aside: its file system is not mounted, or lost."""
     return (
         "Mount the storage of %s on its host, and run the same again. If that storage is lost for good, create that "
         "directory there, empty, and run again: berth then forgets what was in it" % directory

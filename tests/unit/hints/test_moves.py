@@ -23,7 +23,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute import paths  # 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift, unconfirmed  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, state_hints  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationConflict  # noqa: E402
 
 NAME = memory_names.NAME
@@ -236,7 +236,7 @@ def test_a_source_that_answers_without_its_record_is_not_said_to_be_silent(role,
     while world.records[D]["role"] != role:
         revert.advance(world)
     record, world.records[S] = world.records[S], None
-    refused(world, Run(action), hints.bring_record_of_move_back(S, D, NAME, memory_names.UUID))
+    refused(world, Run(action), fleet_hints.bring_record_of_move_back(S, D, NAME, memory_names.UUID))
     given_up = copy.deepcopy(world)
     done(given_up, Run("delete"))
     assert not any(given_up.records.values())
@@ -288,7 +288,7 @@ def test_the_copy_of_a_lost_host_that_is_back_goes_only_when_a_person_has_looked
     done(world, Run("revert", gone=(D,), lost=(D,)))
     assert said_to_others(world) == hints.confirm_or_revert_left(NAME, D)
     for action in sorted(ACTIONS):
-        refused(world, Run(action), hints.superseded_copy(D, S))
+        refused(world, Run(action), fleet_hints.superseded_copy(D, S))
     assert world.guest == {S: memory_names.ON, D: memory_names.OFF}, (
         "who looks finds the guest on the host that the hint names"
     )

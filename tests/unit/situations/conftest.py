@@ -8,4 +8,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "replies"))
+
+
+def pytest_itemcollected(item):
+    """Each situation is a run of ansible-playbook or several."""
+    item.add_marker(pytest.mark.long)

@@ -17,14 +17,13 @@ from typing import Any, Callable, Dict, Iterable, List, Tuple
 from ...model.backups import TPM_STATE, VARIABLES, File
 from ...model.guest_settings import GuestSettings
 from ...model.move_errors import TransferFailed
-from .. import durable
+from .. import durable, paths
 from ..disk.disk import NVRAM, named_boot_files
 from ..guest import domain_xml, nvram
 from ..host import firmware
 from ..move import disks as moved_disks
 from . import place
 
-SWTPM = "/var/lib/libvirt/swtpm"  # libvirt's, with a directory for each guest
 TRIES, PAUSE = 20, 0.05  # s
 
 
@@ -64,7 +63,7 @@ def publish(contents: Dict[str, bytes]) -> None:
 def _paths(host: Any, record: Any) -> Dict[str, str]:
     there = moved_disks.files(host.pool_of(record), record.uuid, record.spec)
     found = [(VARIABLES, path) for disk, path in there if disk.kind == NVRAM.kind]
-    return dict([*found, (TPM_STATE, os.path.join(SWTPM, record.uuid, "tpm2", TPM_STATE))])
+    return dict([*found, (TPM_STATE, paths.tpm_state(record.uuid))])
 
 
 def _at_one_moment(path: str) -> bytes:

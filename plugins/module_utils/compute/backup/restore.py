@@ -227,9 +227,11 @@ def targets_of(host: Any, record: Any, origin: Any) -> List[Target]:
         size = max(planned.size or 0, disk.size)
         targets.append(Target(origin.source(disk), path, planned.format, size, origin.port(disk.name)))
     if faults:
+        lost = shelves.of(record.spec) and record.spec.get(shelves.EVACUATED)
+        again = backup_hints.evacuate_again(record.name, lost) if lost else backup_hints.resize_to_restore(record.name)
         raise DisksOfBackupDiffer(
             "the backup %s of %s does not fit %s: %s" % (backup.id, backup.name, record.name, "; ".join(faults)),
-            hint=backup_hints.resize_to_restore(record.name),
+            hint=again,
         )
     return targets
 

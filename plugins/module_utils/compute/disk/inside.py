@@ -17,6 +17,8 @@ from ..run import run
 from . import disk, virtual_size
 from .layers import snapshots_in
 
+MEMORY = "memory"  # a part of a snapshot, beside its disks
+
 
 def make(path, tag):
     _snapshot("-c", path, tag)
@@ -38,14 +40,14 @@ def go_back(path, tag):
 
 
 def lacking(pool_path, record, entry):
-    """Return the names of the disks of a snapshot in the record that do not have it, and "memory" if that is gone."""
+    """Return the names of the disks of a snapshot in the record that do not have it, and MEMORY if that is gone."""
     tag, files = snapshots.tag(entry["name"]), {each.name: each.file for each in disk.plan(record.spec)}
     memory = paths.instance(pool_path, record.uuid, snapshots.memory_file(entry["name"]))
     return [
         name
         for name in entry["disks"]
         if name not in files or tag not in snapshots_in(paths.instance(pool_path, record.uuid, files[name]))
-    ] + ["memory"] * (bool(entry.get("memory")) and not os.path.lexists(memory))
+    ] + [MEMORY] * (bool(entry.get("memory")) and not os.path.lexists(memory))
 
 
 def bitmaps(path, error):

@@ -82,6 +82,7 @@ CALL_TIMEOUT = 60  # s
 MEMORY_KIB_PER_SECOND = 20 << 10
 SHUTDOWN_AGAIN = 5  # s between two requests to power off: one sent before the guest is up is lost
 POLL = 0.05
+CHOSEN_AT_START = ("cpu", "os")  # of host-model the model that is there, of firmware="efi" the file of the firmware
 GOES_ON = 2  # s in which a guest whose disk still fails is paused again
 
 
@@ -442,9 +443,11 @@ def restore(connection, uuid, path):
     other devices."""
     domain, runs = find(connection, uuid), require_libvirt().VIR_DOMAIN_SAVE_RUNNING
     root = ElementTree.fromstring(_with_secrets("reading the definition", domain))
-    for defined in root.findall("cpu"):  # such as host-model, of which a start makes the model that it finds
-        root.remove(defined)
-    root.extend(ElementTree.fromstring(saved_definition(connection, path)).findall("cpu"))
+    saved = ElementTree.fromstring(saved_definition(connection, path))
+    for part in CHOSEN_AT_START:
+        for defined in root.findall(part):
+            root.remove(defined)
+        root.extend(saved.findall(part))
     text, timeout = ElementTree.tostring(root, encoding="unicode"), 2 * CALL_TIMEOUT + _memory_seconds(domain)
     _call("bringing the guest's memory back", connection.restoreFlags, path, text, runs, timeout=timeout)
 

@@ -6,7 +6,7 @@
     the other copy        its guest is stopped, so that at most one runs whatever happens from here on
     the copy that stays   its generation is raised above that of every other copy, so that it is the valid one
     the other copy        phase setting_aside, guest stopped, disks renamed to set-aside/<uuid>-<generation> in their pool,
-                          with the record and the definition beside them, a line in set-aside.json, its record removed
+                          with record, definition and the state of its TPM beside them, a line in set-aside.json, its record removed
 
 The next run continues after an interruption. Only ``remove`` removes what was set aside, and nothing else calls it. If the
 host of the copy that stays is lost, bring_back() brings this one back.
@@ -215,6 +215,7 @@ def _settable(instance):
     record = read(instance)
     if record.phase not in (ACTIVE, SETTING_ASIDE, DELETING):
         raise _not_now(record, "set aside")
+    paths.check_mounted(paths.instance(instance.host.pool_of(record), instance.uuid))
     _check_unsaved(instance, record)
     return record
 
@@ -243,9 +244,19 @@ def _put_away(instance, record, path):
         paths.sync_directory(os.path.dirname(path))
     paths.make_directory(path)
     definition = domain.definition(instance.host.connection, instance.uuid)
-    if definition:
-        durable.write_in(path, "domain.xml", definition.encode(), mode=paths.PASS_MODE)
-    durable.write_in(path, "record.json", json.dumps(record.to_dict(), indent=1).encode(), mode=paths.PASS_MODE)
+    beside = {"domain.xml": definition and definition.encode(), paths.TPM_STATE: _tpm_state(instance.uuid)}
+    beside["record.json"] = json.dumps(record.to_dict(), indent=1).encode()
+    for name, content in beside.items():
+        if content:
+            durable.write_in(path, name, content, mode=paths.PASS_MODE)
+
+
+def _tpm_state(uuid):
+    path = paths.tpm_state(uuid)
+    if not os.path.lexists(path):
+        return None
+    with open(path, "rb") as file:
+        return file.read()
 
 
 # what was set aside
@@ -331,7 +342,7 @@ def _not_now(record, method):
 #                     a generation above that of the lost copy, so that this one counts when that host is back
 #
 # Each step can be run again, and until the last one berth.kvm.keep_one_copy can set the copy aside again.
-BESIDE = ("domain.xml", "record.json")  # what was put beside the disks
+BESIDE = ("domain.xml", "record.json", paths.TPM_STATE)  # what was put beside the disks
 
 
 def record_again(instance):
@@ -435,6 +446,10 @@ def _put_back(instance, record, path):
         paths.sync_directory(os.path.dirname(path))
         paths.sync_directory(os.path.dirname(here))
     instance.observe("beside")
+    state, tpm = durable.read_in(here, paths.TPM_STATE, mode=paths.PASS_MODE), paths.tpm_state(instance.uuid)
+    if state:
+        durable.make_directories(os.path.dirname(tpm), durable.DIRECTORY_MODE)
+        durable.write_at(tpm, state, durable.FILE_MODE)
     for name in BESIDE:
         if os.path.lexists(os.path.join(here, name)):
             durable.remove_at(os.path.join(here, name))

@@ -89,15 +89,22 @@ def fits(instance: Any, record: Any, entry: Document) -> bool:
 
 
 def misfit(instance: Any, record: Any, entry: Document) -> str:
-    """Return what of the guest is another than in the memory of the snapshot, in words."""
+    """Return why the guest cannot go on with the memory of the snapshot, in words; "" if it can."""
+    place = path(instance, record, entry["name"])
+    if not os.path.lexists(place):
+        return "is gone: somebody has removed %s" % place
     now = domain.definition(instance.host.connection, record.uuid)
     if now is None:
         return ""  # it is defined again, from its record
-    then = _devices(domain.saved_definition(instance.host.connection, path(instance, record, entry["name"])))
+    try:
+        then = _devices(domain.saved_definition(instance.host.connection, place))
+    except BuildFailed as error:
+        return "cannot be read: %s" % error
     differing = [
         "%s: %s then, %s now" % (part, then[part], has) for part, has in _devices(now).items() if then[part] != has
     ]
-    return ", ".join(differing)
+    said = "does not fit the guest any more: it has other CPUs, memory or devices (%s)"
+    return said % ", ".join(differing) if differing else ""
 
 
 def _devices(text: str) -> Dict[str, str]:

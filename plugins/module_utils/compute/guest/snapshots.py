@@ -25,6 +25,7 @@ from ...model.vm_states import ACTIVE, CHANGES, said
 from .. import paths
 from ..disk import disk as disks
 from ..disk import disk_chain, inside, layers, virtual_size
+from ..disk.inside import MEMORY
 from ..errors import MemoryNotRestored, SnapshotFailed, SnapshotIncomplete, SnapshotNotPossible
 from ..move import block_jobs
 from ..move.merge import merge, unstartable
@@ -34,6 +35,7 @@ from .update_disks import note
 
 SNAPSHOT, REVERT, DELETE = "snapshot", "revert_snapshot", "delete_snapshot"
 OFF, FROZEN, RUNNING = "off", "frozen", "running"  # how the guest was when a snapshot was taken
+LAST, NOT_RESTORED = ("event", "snapshot", "memory"), "not restored"  # in the history, of a revert
 
 
 def snapshot(instance, name, memory=False):
@@ -89,14 +91,16 @@ def revert(instance, name):
         record = instance.at_rest(REVERT)
         startable.own_disks(instance.host, record)
         entry = snapshots.find(record.spec, name)
-        goes_on, why = snapshot_memory.fits(instance, record, entry), None
-        if _is_back(instance, entry):
+        is_back, why = _is_back(instance, entry), None
+        goes_on = is_back or snapshot_memory.fits(instance, record, entry)
+        if is_back:
             domain.start(instance.host.connection, instance.uuid)  # the run that was killed may have left it paused
         else:
             record = _disks_back(instance, record, entry)
             why = snapshot_memory.bring_back(instance, record, entry) if goes_on else None
         now = said(ACTIVE) if goes_on and not why else {}
-        record = journal.noted(instance.store.read(instance.uuid), REVERT, snapshot=name, made_at=entry["made_at"])
+        details = {"snapshot": name, "made_at": entry["made_at"], **({"memory": NOT_RESTORED} if why else {})}
+        record = journal.noted(instance.store.read(instance.uuid), REVERT, **details)
         record = journal.faulted(record, why) if why else record
         at_rest = {part: value for part, value in entry.items() if part != "reverting"}
         instance.swap(record.replace(spec=snapshots.with_one(record.spec, at_rest), task_state=None, **now))
@@ -120,16 +124,17 @@ def _disks_back(instance, record, entry):
 
 
 def would_revert(instance, name):
-    """A guest that nothing was done to since an earlier revert to it is where it should be."""
+    """A guest that nothing was done to since an earlier revert to it is where it should be, unless libvirt did not bring its memory
+    back: that is tried again."""
     record = instance.store.read(instance.uuid)
     last = record.history[-1] if record and record.history else {}
-    if record and record.task_state is None and (last.get("event"), last.get("snapshot")) == (REVERT, name):
+    if record and record.task_state is None and [last.get(part) for part in LAST] == [REVERT, name, None]:
         return False
     record = instance.at_rest(REVERT)
     entry = snapshots.need(record.name, record.spec, snapshots.check_name(name))
     if snapshots.reverting(record.spec) not in (None, name):
         startable.check_reverted(record)
-    _check_whole(instance, record, entry)
+    _check_whole(instance, record, entry, [MEMORY])
     if _is_back(instance, entry):
         return True
     if domain.is_active(instance.host.connection, instance.uuid):
@@ -152,12 +157,11 @@ def _is_back(instance, entry):
 
 
 def _check_goes_on(instance, record, entry):
-    """Check that the guest could start here, or say that its memory does not fit it any more."""
-    differing = snapshot_memory.misfit(instance, record, entry)
-    if differing:
+    """Check that the guest could start here, or say why its memory is of no use."""
+    why = snapshot_memory.misfit(instance, record, entry)
+    if why:
         instance.told = [
-            "the memory of snapshot %s does not fit the guest any more: it has other CPUs, memory or devices (%s). So the next "
-            "start boots it from the disks" % (entry["name"], differing)
+            "the memory of snapshot %s %s. So the next start boots it from the disks" % (entry["name"], why)
         ]
     else:
         instance.host.require_prepared()
@@ -209,8 +213,10 @@ def _check_no_others_jobs(instance, record):
     block_jobs.check_no_others_jobs(connection, record, connection.getHostname(), "none of its snapshots is touched")
 
 
-def _check_whole(instance, record, entry):
-    lacking = inside.lacking(instance.host.pool_of(record), record, entry)
+def _check_whole(instance, record, entry, needless=()):
+    """``needless``: what of it may be gone."""
+    found = inside.lacking(instance.host.pool_of(record), record, entry)
+    lacking = [name for name in found if name not in needless]
     if lacking or not entry["made_at"]:
         raise SnapshotIncomplete(
             "snapshot %s of %s is not whole%s"

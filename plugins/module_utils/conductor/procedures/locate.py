@@ -71,7 +71,7 @@ def locate(run: Run, fleet: Fleet, wanted: Mapping[str, Wanted]) -> Procedure[Lo
             _check_found(run, fleet, name, instance, found.tasks[name])
         except BerthError as error:
             found.refuse(name, error)
-            if isinstance(error, InstanceMoving) and _ends_moves(run, fleet.places[instance.uuid]):
+            if isinstance(error, InstanceMoving) and _ends_moves(run, fleet.places.get(instance.uuid, ())):
                 found.moving.append(name)
     yield from _check_addresses(fleet, found)
     grows = any(task.get("new_volumes") or task.get("grown_volumes") for task in found.tasks.values())

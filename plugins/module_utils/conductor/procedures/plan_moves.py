@@ -61,8 +61,8 @@ class Subject(NamedTuple):
 class Wanted:
     """What a run asks for. ``subject_of``: name -> Subject, or raises what is wrong with it; ``choose``: finds hosts for the
     instances of a plan, those that are resized come with the hosts where they are; ``targets``: name -> the only host that it
-    may go to, ``target`` that of all others; ``together``: name -> uuids of the members of its affinity group that a plan moves
-    between the same hosts; ``drains``: names of those that come home when their host is returned; ``goals``: of a second plan,
+    may go to, ``target`` that of all others; ``together``: name -> {uuid: where it was} of the members of its affinity group
+    that a plan moves to the same host; ``drains``: names of those that come home when their host is returned; ``goals``: of a second plan,
     name -> the destination of its move that has just ended; ``nowhere``: (name, error) -> what is said of an instance that no host
     has; ``known``: what the registry knows of them, None where the hosts are alone; ``everywhere``: all hosts as that has them,
     where one is to be chosen; ``dry``: in check mode."""
@@ -75,7 +75,7 @@ class Wanted:
     migration: str = "auto"
     target: Optional[str] = None
     targets: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    together: Mapping[str, List[str]] = dataclasses.field(default_factory=dict)
+    together: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
     lost: Collection[str] = ()
     quotas: Mapping[str, Amounts] = dataclasses.field(default_factory=dict)
     digests: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -125,7 +125,7 @@ def plan_moves(names: Iterable[str], fleet: Fleet, views: Views, wanted: Wanted)
             subject = wanted.subject_of(name)
             planned.uuids[name] = subject.uuid
             move, requests[name] = _plan(name, subject, fleet, views, wanted)
-            move["goes_with"] = _goes_with(name, move, fleet, wanted)
+            move["goes_with"] = _goes_with(name, fleet, wanted)
             planned.moves[name] = move
         except InstanceNotFound as error:
             planned.errors[name] = wanted.nowhere(name, error).to_dict()
@@ -195,10 +195,13 @@ def _sides(name: str, uuid: str, fleet: Fleet, views: Views, wanted: Wanted) -> 
     return both
 
 
-def _goes_with(name: str, move: PlannedMove, fleet: Fleet, wanted: Wanted) -> List[str]:
-    here = fleet.documents.get(move["source"], {"instances": ()})["instances"]
-    there = {each["uuid"] for each in here}
-    return [member for member in wanted.together.get(name, ()) if member in there]
+def _goes_with(name: str, fleet: Fleet, wanted: Wanted) -> Dict[str, str]:
+    """Those that are still where the plan has them."""
+    return {
+        uuid: host
+        for uuid, host in wanted.together.get(name, {}).items()
+        if host in fleet.documents and any(each["uuid"] == uuid for each in fleet.documents[host]["instances"])
+    }
 
 
 def _keep_due(planned: Planned, views: Views) -> None:

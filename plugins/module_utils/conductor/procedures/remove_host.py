@@ -15,6 +15,7 @@ from .. import majority
 from ..errors import HostInUse, HostNotCleaned
 from ..fleet import Fleet
 from ..gossip import remembered_by
+from ..registry import enrol
 from ..registry.interface import Leaves
 from ..removal import check_removable
 from .steps import Answers, Ask, Procedure, refusals
@@ -40,8 +41,11 @@ class Removal:
 
 def remove_host(removal: Removal, fleet: Fleet) -> Procedure[Document]:
     """Return {changed, removed, left}: the last two of what was cleaned. Raises HostInUse while something is, or may be, on the host,
-    HostNotLost, or HostNotCleaned if a part was not done."""
+    HostNotLost, RegistryOfOthers where the fleet belongs to a registry that the run does not name, or HostNotCleaned if a part was not
+    done."""
     host, machine = removal.host, fleet.uuids().get(removal.host)
+    if not removal.registry:
+        enrol.check_alone(fleet)
     check_removable(fleet, host, removal.lost, None if removal.registry else removal.names)
     left = False
     if removal.registry:

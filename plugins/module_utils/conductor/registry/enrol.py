@@ -33,7 +33,7 @@ ALONE = ""  # in place of an incarnation: the hosts without a registry
 
 
 class RegistryOfOthers(BerthError):
-    """Hosts belong to another registry than the one that the run names, and that does not know them. Nothing was changed."""
+    """Hosts belong to a registry, and the run names none, or another one, which does not know them. Nothing was changed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -321,8 +321,14 @@ def check_marks(fleet: Fleet, meta: Meta, known: Mapping[str, str], restored: bo
     if others:
         named = shortened(["%s to %s" % pair for pair in sorted(others.items())])
         raise RegistryOfOthers(
-            "they belong to other registries: %s" % named, hint=registry_hints.name_its_registry(sorted(others))
+            "they belong to another registry than this run uses: %s" % named,
+            hint=registry_hints.name_its_registry(sorted(others)),
         )
+
+
+def check_alone(fleet: Fleet) -> None:
+    """Raise RegistryOfOthers if a host belongs to a registry, of a run that uses none."""
+    check_marks(fleet, Meta(None, 0, 0, ""), {})
 
 
 def check_all_there(run: Run, fleet: Fleet, known: Mapping[str, str]) -> None:

@@ -12,15 +12,17 @@ from typing import Collection, Optional
 
 from ...model import fleet_hints, registry_hints
 from ...model.errors import shortened
+from ...model.messages import Document
 from ..errors import HostInUse
-from ..procedures.steps import Procedure, Scan
+from ..procedures.steps import Procedure, Scan, Transact
 from . import enrol, hosts, keys
-from .transactions import Draft, transacted
+from .transactions import Draft, check_open, transacted
 
 
 @dataclasses.dataclass(frozen=True)
 class LeavesEngine:
     def leave(self, host: str, machine: Optional[str], answering: Collection[str]) -> Procedure[bool]:
+        check_open((yield Transact(reads=(keys.META,)))["found"].get(keys.META))
         known, left = (yield from enrol.known_hosts()), False
         of_name = [uuid for uuid, name in known.items() if name == host and uuid not in answering]
         for uuid in [machine] if machine else of_name:
@@ -35,10 +37,18 @@ def _left(draft: Draft, uuid: str, host: str, lost: bool) -> Procedure[bool]:
     if draft.get(key) is None:
         return False  # it has left before, or the answer was lost
     found = (yield Scan(keys.INSTANCES))["found"]
-    entries = (keys.document(name, each) for name, each in found.items())
-    held = sorted("instance %s" % entry["name"] for entry in entries if uuid in keys.hosts_of(entry))
-    if held:
-        hint = fleet_hints.give_up_instances(host) if lost else registry_hints.end_what_was_begun(host)
-        raise HostInUse("the registry has %s on %s, or on the way there" % (shortened(held), host), hint=hint)
+    entries = [keys.document(name, each) for name, each in found.items()]
+    held = [entry for entry in entries if uuid in keys.hosts_of(entry)]
+    if lost:
+        there = [entry for entry in held if entry["owner"] in (None, uuid)]
+        _check_none(there, host, fleet_hints.give_up_instances(host))
+        _check_none(held, host, registry_hints.end_moves_to_lost(host))
+    _check_none(held, host, registry_hints.end_what_was_begun(host))
     hosts.forget(draft, uuid)
     return True
+
+
+def _check_none(entries: Collection[Document], host: str, hint: str) -> None:
+    if entries:
+        held = shortened(sorted("instance %s" % entry["name"] for entry in entries))
+        raise HostInUse("the registry has %s on %s, or on the way there" % (held, host), hint=hint)

@@ -96,6 +96,7 @@ def _owned(uuid: str, entry: Document, host: str, record: Document, seen: Seen) 
         ended = record["phase"] == ACTIVE and not beside
         pending = _begun_on({**entry, "pending": _pending(uuid, entry, seen, ended)}, beside, keys.MOVE)
         found = {**entry, "epoch": epoch, "pending": pending}
+        keys.give_up(found, set(keys.hosts_of(entry)).difference(keys.hosts_of(found)).intersection(seen.lost))
         raised = "%s has it in epoch %d, the registry in epoch %d" % (seen.name_of(host), epoch, entry["epoch"])
         return found, Difference(name, raised) if epoch > entry["epoch"] else _ended(entry, found)
     if epoch <= entry["epoch"]:
@@ -192,8 +193,11 @@ def _gone_there(uuid: str, host: str, seen: Seen) -> int:
 
 def _pending(uuid: str, entry: Document, seen: Seen, at_rest: bool = False) -> List[Document]:
     """What was begun, without what has certainly ended. ``at_rest``: its owner says that it does not move; a run that is about to
-    move or change it, or takes it over from there, sees that its intent is gone, and gives up."""
-    lost = [each for each in entry["pending"] if each["host"] in seen.lost]
+    move or change it, or takes it over from there, sees that its intent is gone, and gives up. A lost host may have made what was
+    begun there, but not got what its owner has still."""
+    lost = [
+        each for each in entry["pending"] if each["host"] in seen.lost and not (at_rest and each["kind"] == keys.MOVE)
+    ]
     return [
         each
         for each in entry["pending"]

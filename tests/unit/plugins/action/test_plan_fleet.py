@@ -141,7 +141,8 @@ def test_members_of_an_affinity_group_leave_in_one_wave_to_one_host_and_know_of_
     (wave,) = made["waves"]
     assert [move["instance"] for move in wave] == ["a", "b"] and len({move["to"] for move in wave}) == 1
     moves = it.run("apply_plan", {"plan": made})["moves"]
-    assert [move["goes_with"] for move in moves] == [[instance_uuid("default", name)] for name in "ba"]
+    (home,) = {move["from"] for move in wave}
+    assert [move["goes_with"] for move in moves] == [{instance_uuid("default", name): home} for name in "ba"]
 
 
 def test_members_of_an_affinity_group_stay_where_one_of_them_has_to():

@@ -216,8 +216,8 @@ def test_an_instance_does_not_leave_the_other_members_of_its_affinity_group():
 def test_members_of_an_affinity_group_that_a_plan_moves_together_do_not_hold_one_another_back():
     """Those that the plan leaves where they are do, and so does one that is on another host by now."""
     a, b = (instance_uuid("default", name) for name in "ab")
-    of = {"a": {**vm(), "__berth_goes_with": [b], "__berth_goes_to": "h3"}}
-    of["b"] = {**vm(), "__berth_goes_with": [a], "__berth_goes_to": "h3"}
+    of = {"a": {**vm(), "__berth_goes_with": {b: "h1"}, "__berth_goes_to": "h3"}}
+    of["b"] = {**vm(), "__berth_goes_with": {a: "h1"}, "__berth_goes_to": "h3"}
     group = {"name": "pair", "uuid": "pair", "policy": "affinity", "members": [], "rules": {}}
     views = {name: {"spec": {**view(name)["spec"], "group": group}} for name in "abc"}
 
@@ -227,10 +227,12 @@ def test_members_of_an_affinity_group_that_a_plan_moves_together_do_not_hold_one
 
     found = moved({"h1": ["a", "b"]})
     assert {name: move["destination"] for name, move in found["moves"].items()} == {"a": "h3", "b": "h3"}
-    assert found["moves"]["a"]["goes_with"] == [b]
+    assert found["moves"]["a"]["goes_with"] == {b: "h1"}
     assert moved({"h1": ["a", "b"]}, "a")["moves"]["a"]["destination"] == "h3"
     assert "NoValidHost" in moved({"h1": ["a", "b", "c"]})["errors"]["a"]
     assert "NoValidHost" in moved({"h1": ["a"], "h2": ["b"]}, "a")["errors"]["a"]
+    of["a"]["__berth_goes_with"] = {b: "h2"}
+    assert moved({"h1": ["a"], "h2": ["b"]}, "a")["moves"]["a"]["destination"] == "h3"  # the plan unites a broken group
 
 
 HUGE = {**CATALOG["berth_flavors"]["big"], "memory_mb": 1 << 20}

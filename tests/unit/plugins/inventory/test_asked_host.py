@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from asked_host import AskedHost
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def host(tmp_path):

@@ -128,13 +128,16 @@ class FakeConnection:
 
     def saveImageGetXMLDesc(self, path, _flags=0):  # noqa: N802
         with open(path, encoding="utf-8") as stream:
-            return stream.read()
+            found = stream.read()
+        if not found.startswith("<domain"):
+            raise libvirtError(CONSTANTS["VIR_ERR_OPERATION_FAILED"], "image magic is incorrect")
+        return found
 
     def restoreFlags(self, path, xml, flags):  # noqa: N802
-        """libvirt takes what has as many CPUs of the same model."""
+        """libvirt takes what has as many CPUs of the same model, and QEMU what has the same firmware."""
         assert flags == CONSTANTS["VIR_DOMAIN_SAVE_RUNNING"]
         now, then = (ElementTree.fromstring(text) for text in (xml, self.saveImageGetXMLDesc(path)))
-        for part in ("vcpu", "cpu"):
+        for part in ("vcpu", "cpu", "os"):
             if [ElementTree.tostring(each) for each in now.iter(part)] != [
                 ElementTree.tostring(each) for each in then.iter(part)
             ]:

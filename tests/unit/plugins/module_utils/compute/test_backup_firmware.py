@@ -14,6 +14,7 @@ from backup_case import act, back_up, listed, make_disk, make_place, needed, res
 from firmware_case import PLAIN, Firmware, qcow2, variables
 from instance_case import Case, Killed
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import firmware_state
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.make import BackupFailed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.place import BackupDamaged, Place
@@ -35,7 +36,7 @@ class Guest(Case):
 
     @property
     def tpm(self):
-        return os.path.join(firmware_state.SWTPM, self.uuid, "tpm2", "tpm2-00.permall")
+        return paths.tpm_state(self.uuid)
 
     def writes(self, found, state):
         self.variables.write_bytes(found)
@@ -53,7 +54,7 @@ def make(prepared, wanted, monkeypatch, tmp_path):
     (tmp_path / "firmware").mkdir()
     Firmware(tmp_path / "firmware", monkeypatch).add()
     monkeypatch.setattr(disk, "make", make_disk)
-    monkeypatch.setattr(firmware_state, "SWTPM", str(tmp_path / "swtpm"))
+    monkeypatch.setattr(paths, "SWTPM", str(tmp_path / "swtpm"))
     monkeypatch.setattr(firmware_state, "PAUSE", 0)
     prepared.connection.complete_as("pc-q35-7.2", 3)
 

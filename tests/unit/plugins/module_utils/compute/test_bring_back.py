@@ -12,6 +12,7 @@ import pytest
 from instance_case import Case, Killed
 from records import plant
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DisksNotHere,
     DisksOfAnotherHost,
@@ -54,9 +55,30 @@ def back(case, above, killed_at=None):
     return set_aside.bring_back(case.instance(killed_at), above, 1)
 
 
+@pytest.fixture
+def sealed(copies, monkeypatch, tmp_path):
+    """The other copy has a TPM, whose state libvirt removes with its definition."""
+    monkeypatch.setattr(paths, "SWTPM", str(tmp_path / "swtpm"))
+    _stays, other = copies
+    state = pathlib.Path(paths.tpm_state(other.uuid))
+    state.parent.mkdir(parents=True)
+    state.write_bytes(b"sealed")
+    undefine = set_aside.domain_xml.remove_guest
+
+    def removed(connection, uuid, record):
+        found = undefine(connection, uuid, record)
+        shutil.rmtree(tmp_path / "swtpm" / uuid, ignore_errors=True)
+        return found
+
+    monkeypatch.setattr(set_aside.domain_xml, "remove_guest", removed)
+    return state
+
+
 @pytest.mark.parametrize("killed_back", BACK)
 @pytest.mark.parametrize("killed_aside", ASIDE[2:])
-def test_wherever_the_run_was_killed_that_set_it_aside_it_is_brought_back_whole(copies, killed_aside, killed_back):
+def test_wherever_the_run_was_killed_that_set_it_aside_it_is_brought_back_whole(
+    copies, sealed, killed_aside, killed_back
+):
     """And wherever the run is killed that brings it back, the next one ends that."""
     stays, other = copies
     above = list(stays.record.generation)
@@ -69,7 +91,8 @@ def test_wherever_the_run_was_killed_that_set_it_aside_it_is_brought_back_whole(
             pass
     back(other, above)
     assert other.root.read_text() == before and other.record.phase == "active"
-    assert other.state() == OFF and not (other.root.parent / "record.json").exists()
+    assert other.state() == OFF and sealed.read_bytes() == b"sealed"
+    assert not {*set_aside.BESIDE} & {path.name for path in other.root.parent.iterdir()}
     assert other.record.generation[0] > stays.record.generation[0]
     assert back(other, above) is False, "again is no change"
     assert set_aside.listed(other.host.store) == {} and set_aside.remove(other.instance()) == []

@@ -22,11 +22,12 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     DisksOfAnotherHost,
     GuestSaved,
     HostBusy,
+    StorageNotMounted,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, power, set_aside, take_over
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.state_file import StateDamaged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store import Store
-from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints, disk_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints, disk_hints, state_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, InstanceNotFound
 
 OTHER = "22222222-3c6e-5d59-9d0b-3a1c9d7f1e2a"
@@ -182,6 +183,23 @@ def test_the_other_copy_is_stopped_and_put_away_whole(copies, killed_at):
     assert stays.state() == ("active", None, "running", True) and stays.root.exists()
     with pytest.raises(InstanceNotFound):
         set_aside.set_aside(other.instance(), 1)
+
+
+@pytest.mark.follows("mount_storage_to_remove")
+@pytest.mark.parametrize("again", ["mounted", "lost for good"])
+def test_a_copy_whose_storage_is_not_mounted_is_not_set_aside_without_its_disks(copies, again):
+    """Its host came back from an outage, and the empty directory below the mount would stand for what was written last."""
+    _stays, other = copies
+    storage, hidden = other.root.parent.parent, other.host.pool / "hidden"
+    storage.rename(hidden)
+    before = other.record
+    for act in (set_aside.would_set_aside, lambda instance: set_aside.set_aside(instance, 1)):
+        with pytest.raises(StorageNotMounted, match="instances is not there") as refused:
+            act(other.instance())
+        assert refused.value.hint == state_hints.mount_storage_to_remove(str(storage)) and other.record == before
+    hidden.rename(storage) if again == "mounted" else storage.mkdir(mode=0o711)
+    path = set_aside.set_aside(other.instance(), 1)
+    assert ("root.qcow2" in files(path)) is (again == "mounted") and other.record is None
 
 
 @pytest.mark.follows("keep_or_drop_memory")

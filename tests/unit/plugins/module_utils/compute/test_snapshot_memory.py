@@ -184,11 +184,17 @@ def test_memory_that_does_not_fit_is_said_before_and_the_guest_boots_from_the_di
     assert web.domain.restored_from is None
 
 
-def test_the_cpu_is_the_model_that_the_memory_was_written_with(web):
-    """libvirt makes one of host-model at a start, and refuses another than in the memory."""
-    web.domain.live = re.sub(
-        "<cpu.*?(</cpu>|/>)", '<cpu mode="custom"><model>Skylake</model></cpu>', web.domain.xml, count=1, flags=re.S
-    )
+@pytest.mark.parametrize(
+    "defined, chosen",
+    [
+        ("<cpu.*?(</cpu>|/>)", '<cpu mode="custom"><model>Skylake</model></cpu>'),
+        ("<os.*?>", "<os><loader>/usr/share/OVMF/OVMF_CODE_4M.fd</loader>"),
+    ],
+    ids=["cpu", "firmware"],
+)
+def test_what_a_start_chooses_is_that_with_which_the_memory_was_written(web, defined, chosen):
+    """libvirt makes a model of host-model, and a file of firmware="efi", at a start alone. QEMU takes no other than in the memory."""
+    web.domain.live = re.sub(defined, chosen, web.domain.xml, count=1, flags=re.S)
     assert web.domain.live != web.domain.xml
     take(web)
     web.stop()
@@ -209,8 +215,47 @@ def test_memory_that_libvirt_refuses_leaves_the_disks_reverted_and_says_so(web, 
         with pytest.raises(MemoryNotRestored, match="unknown CPU feature") as caught:
             web.revert()
     assert "berth.kvm.start --limit web1" in caught.value.hint
-    assert all(web.holds(1)) and web.state() == ("stopped", None, "shutdown", False) and web.revert() is False
+    assert all(web.holds(1)) and web.state() == ("stopped", None, "shutdown", False)
     assert web.instance().started() is True
+
+
+def test_a_revert_without_its_memory_is_not_where_it_should_be_and_is_tried_again(web, monkeypatch):
+    take(web)
+    web.stop()
+
+    def refuse(*_given):
+        raise BuildFailed("bringing the guest's memory back: no room for it now")
+
+    with monkeypatch.context() as within:
+        within.setattr(domain, "restore", refuse)
+        for _again in range(2):
+            with pytest.raises(MemoryNotRestored):
+                web.revert()
+    assert snapshots.would_revert(web.instance(), "one") is True
+    assert web.revert() is True and web.state() == ("active", None, "running", True)
+    assert web.revert() is False
+
+
+def test_memory_that_somebody_removed_or_damaged_keeps_nobody_from_the_disks(web):
+    take(web)
+    for damage, said in ((lambda: memory(web).write_text("half"), "cannot be read"), (memory(web).unlink, "is gone")):
+        web.write(2)
+        web.stop()
+        damage()
+        dry = web.instance()
+        assert snapshots.would_revert(dry, "one") and said in dry.told[0] and snapshots.after_revert(dry, "one") == {}
+        assert web.revert() is True and all(web.holds(1)) and web.state() == ("stopped", None, "shutdown", False)
+        assert web.revert() is False
+        web.instance().started()
+
+
+def test_a_guest_that_is_back_with_its_memory_runs_though_the_file_is_gone_since(web):
+    take(web)
+    web.stop()
+    with pytest.raises(Killed):
+        web.revert(killed_at="memory restored")
+    memory(web).unlink()
+    assert web.revert() is True and web.state() == ("active", None, "running", True)
 
 
 def test_a_check_run_says_that_the_guest_would_run(web):

@@ -79,11 +79,11 @@ def test_a_claim_away_from_the_members_of_an_affinity_group_is_given_up(role):
     commit_move.check_claim(claimed_move("affinity"), "kvm2", scans, {})
 
 
-def test_members_of_an_affinity_group_that_leave_with_it_do_not_forbid_a_claim_while_they_are_on_the_host_that_it_leaves():
-    named = {"id": "1", "destination": "kvm2", "token": {"op": None}, "goes_with": ["friend"]}
+def test_members_of_an_affinity_group_that_follow_it_do_not_forbid_a_claim_while_they_are_where_the_plan_has_them():
+    named = {"id": "1", "destination": "kvm2", "token": {"op": None}, "goes_with": {"friend": "kvm1"}}
     move, friend = vars(Move.from_plan({**claimed_move("affinity"), **named})), told("friend", group="web")
     scans = {"kvm1": {"instances": [told(UUID, group="web"), friend]}, "kvm2": {"instances": [told(UUID, "IN", "web")]}}
-    assert move["goes_with"] == ("friend",)
+    assert move["goes_with"] == {"friend": "kvm1"}
     commit_move.check_claim(move, "kvm2", scans, {})
     with pytest.raises(GroupPolicyViolation, match="kvm1"):
         commit_move.check_claim(claimed_move("affinity"), "kvm2", scans, {})

@@ -94,7 +94,7 @@ class Case:
     def has_room(self, host):
         return WEB in self.read(keys.host(host))["reserved"]
 
-    def move(self, sequence, views, candidates=(), kind="resize", quotas=None, group=None, dry=False, goes_with=()):
+    def move(self, sequence, views, candidates=(), kind="resize", quotas=None, group=None, dry=False, goes_with=None):
         spec = {
             "name": "web",
             "project_id": "p",
@@ -106,7 +106,7 @@ class Case:
         plan = Move(
             "plan", WEB, "web", sequence, "kvm1", "kvm2", Token("op-kvm2", 1), dict(zip(("source", "destination"), views)),
             kind=kind, spec=spec if chosen else None, candidates=chosen, machines={"kvm1": S, "kvm2": D},
-            version=self.revision, goes_with=goes_with,
+            version=self.revision, goes_with=goes_with or {},
         )  # fmt: skip
         self.walk = Walk(plan)
         run = procedure.Run({}, MovesOnEngine("r1", {"p": quotas} if quotas else {}, dry))
@@ -231,7 +231,7 @@ def test_a_migration_is_not_held_to_the_quota(case):
     assert case.hosts() == (D, [S])
 
 
-@pytest.mark.parametrize("goes_with", [(), (DB,)])
+@pytest.mark.parametrize("goes_with", [{}, {DB: "kvm1"}])
 def test_a_member_of_an_affinity_group_leaves_the_others_only_together_with_them(case, goes_with):
     group = {"name": "close", "uuid": GROUP, "policy": "affinity"}
     case.has(group=GROUP)

@@ -174,6 +174,42 @@ def test_a_lost_host_leaves_by_its_name_unless_it_has_an_instance(site, made):
         assert errors == {} and site.kept()[0] == []
 
 
+@pytest.mark.follows("end_moves_to_lost")
+def test_a_lost_host_leaves_once_an_audit_has_ended_the_moves_to_it_that_no_host_heard_of(site):
+    assert site.playbook("create", "web1", mark=site.mark()) == {}
+    moving = site.steps("cold_migrate", "web1")
+    assert any(site.entry("web1")["pending"] for _step in moving)
+    moving.close()
+    site.world.engine = None
+    to = site.entry("web1")["pending"][0]["host"]
+    lost = next(host for host in site.machines if site.host_uuid(host) == to)
+    site.machines[lost].up = False
+    assert site.remove(lost, lost=[lost]) == {lost: "HostInUse"}
+    assert "berth.kvm.audit -e berth_lost_hosts=%s" % lost in site.hints[lost] and "create" not in site.hints[lost]
+    site.audit()
+    assert site.entry("web1")["pending"]  # it may come back
+    assert site.audit(lost=[lost]).changed
+    assert site.remove(lost, lost=[lost]) == {} and site.kept(lost)[0] == []
+    assert (site.entry("web1")["owner"], site.entry("web1")["pending"]) == (site.host_uuid(site.owner("web1")), [])
+    assert site.entry("web1")["given_up"] == [to]
+    assert not site.audit().changed
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_host_of_a_registry_is_removed_by_no_run_without_one(site, silent):
+    site.machines[HOST].up = not silent
+    assert site.playbook("remove_host", host=HOST, lost=[HOST] * silent) == {HOST: "RegistryOfOthers"}
+    assert len(site.kept()[0]) == 2 and site.machines[HOST].host.settings.prepared
+
+
+def test_a_lost_host_is_not_removed_over_a_registry_that_the_fleet_does_not_use_yet(tmp_path, monkeypatch):
+    """What the other hosts remember decides there."""
+    site = Site(tmp_path, monkeypatch)
+    site.machines[HOST].up = False
+    mark = {"kind": "etcd", "incarnation": "i1", "revision": 1}
+    assert site.playbook("remove_host", mark=mark, host=HOST, lost=[HOST]) == {HOST: "RegistryClosed"}
+
+
 def test_it_is_refused_before_anything_is_done_while_the_registry_gives_no_answer(site):
     site.engine.away = True
     mark = {"kind": "etcd", "incarnation": "i1", "revision": site.engine.revision}

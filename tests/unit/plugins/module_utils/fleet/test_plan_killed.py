@@ -93,6 +93,17 @@ def test_a_plan_that_is_killed_at_any_stage_of_its_moves_goes_on_to_the_same_end
         assert carried_out(document, killed(stages)) == end, stages
 
 
+def test_the_members_of_a_broken_affinity_group_follow_one_another_also_when_the_plan_is_killed_between_them():
+    """Neither a nor b has room for both, d only after x has left."""
+    sizes, to = {"a": 2, "b": 2, "d": 4}, [("v", "d"), ("x", "a"), ("w", "d")]
+    here = [instance("v", "a", 2, group=PAIR), instance("w", "b", 2, group=PAIR), instance("x", "d", 2)]
+    plan = make_plan.Plan(Goal("repair"), [[move] for move in to], {}, True, "", (1,), (0,))
+    written = plan_file.to_document(fleet(sizes, here), plan)
+    for made in range(4):
+        now = [dataclasses.replace(each, host=dict(to[:made]).get(each.uuid, each.host)) for each in here]
+        assert carried_out(written, fleet(sizes, now)) == dict(to), made
+
+
 @pytest.mark.parametrize("at_once", [1, 4])
 def test_a_drain_that_is_killed_at_any_stage_of_its_moves_and_planned_anew_empties_its_host(monkeypatch, at_once):
     """From where the room was made: then it needs no solver."""

@@ -112,6 +112,24 @@ def test_repair_of_a_fleet_that_breaks_no_rule_moves_nothing():
     assert plan.moves == [] and plan.proof == "no rule is broken"
 
 
+def test_repair_unites_an_affinity_group_on_a_host_that_has_room_for_one_member_after_the_other():
+    pair = group("pair", "affinity")
+    members = [instance("v", "a", 2, group=pair), instance("w", "b", 2, group=pair)]
+    plan = planned(fleet({"a": 2, "b": 2, "d": 4}, [*members, instance("x", "d", 2)]), Goal("repair"))
+    assert plan.waves in ([[("v", "d")], [("x", "a")], [("w", "d")]], [[("w", "d")], [("x", "b")], [("v", "d")]])
+    assert plan.proof == "proven optimal"
+
+
+def test_a_plan_has_no_part_of_a_group_whose_rest_placement_does_not_let_follow(monkeypatch):
+    """y may part from z, but v went to d only because w would follow."""
+    apart, pair = group("apart"), group("pair", "affinity")
+    members = [instance("v", "a", 2, group=pair), instance("w", "b", 2, group=pair)]
+    others = [instance("x", "d", 2, fixed="locked"), instance("y", "c", group=apart), instance("z", "c", group=apart)]
+    proposal = propose.Proposal([{"v": "d", "y": "e"}, {"w": "d"}], True, 0, 0)
+    monkeypatch.setattr(propose, "propose", lambda *_args: proposal)
+    assert planned(fleet({"a": 2, "b": 2, "c": 2, "d": 4, "e": 1}, [*members, *others]), Goal("repair")).waves == []
+
+
 def test_balance_lowers_the_fullest_host_as_far_as_its_moves_can():
     found = fleet({"a": 8, "b": 8}, [instance(name, "a", 2) for name in "wxyz"])
     plan = planned(found, Goal("balance", max_moves=1))
