@@ -121,21 +121,6 @@ def remove_quotes() -> str:
     )
 
 
-def write_assertions() -> str:
-    """The file of berth_assertions is missing, or is no list of assertions."""
-    return "Write it as a list such as [{name: any host may fail, survive: 1}] and pass -e berth_assertions=FILE"
-
-
-def give_hosts_of_question() -> str:
-    """berth.kvm.what_if has no host that is to be gone, and none that is to be added."""
-    return "Pass -e berth_hosts_gone=HOST for less, -e berth_hosts_like=HOST for one more like it"
-
-
-def enlarge_pool(network: str) -> str:
-    """All addresses of a network's pool are taken."""
-    return "Add ranges to berth_networks_defined.%s.pool, or delete an instance that nobody needs" % network
-
-
 def add_quotes() -> str:
     """YAML made a number or a truth value of what is meant as text."""
     return "Write it in quotes"
