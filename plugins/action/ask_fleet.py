@@ -16,6 +16,7 @@ from ..module_utils.fleet.check import check
 from ..module_utils.fleet.goals import DRAIN, Goal
 from ..module_utils.fleet.movability import movability
 from ..module_utils.fleet.what_if import with_more
+from ..module_utils.model import fleet_hints
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.schema import Whole
 from ..module_utils.placement.text import table
@@ -94,7 +95,7 @@ def _check_hosts(args, hosts):
             if host not in hosts:
                 raise KvmHostNotFound.of(variable, host, hosts)
     if args["question"] == "what_if" and not args["gone"] and not args["like"]:
-        raise InvalidInput("berth_hosts_gone", None, "names of KVM hosts, here or in berth_hosts_like")
+        raise InvalidInput("berth_hosts_gone", None, "names of KVM hosts", hint=fleet_hints.give_hosts_of_question())
 
 
 def _only(args, task_vars, hosts):
@@ -110,6 +111,8 @@ def _only(args, task_vars, hosts):
 
 def _assertions(args):
     path, rule = args["assertions"], "a file with a list of assertions"
+    if not path:
+        raise InvalidInput(assertions.FIELD, None, rule, hint=fleet_hints.write_assertions())
     if args["junit"]:
         check_replaceable(
             args["junit"],

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Set, Tuple
 
-from ..model import address_clash, input_hints, nics
+from ..model import address_clash, fleet_hints, nics
 from ..model.errors import BerthError
 from ..model.networks import choose, has, size
 from . import silence
@@ -224,7 +224,7 @@ def _exhausted(instance: Instance, nic: Mapping[str, Any]) -> AddressPoolExhaust
         field="berth_networks_defined.%s.pool" % nic["network"],
         value=", ".join(nic["pool"])[:120],
         rule="more addresses than instances",
-        hint=input_hints.enlarge_pool(nic["network"]),
+        hint=fleet_hints.enlarge_pool(nic["network"]),
         size=many,
         free=0,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Any, Dict, Iterable, List, Mapping, Optional
 
-from ..model import hints
+from ..model import fleet_hints, hints
 from ..model.catalog import DEFAULT_ZONE
 from ..model.host_state import zones
 from ..model.messages import Document
@@ -93,7 +93,7 @@ class Decision:
             lines += ["%s would fit: %s" % (answer.spec.name, change.text) for change in changes]
             refused = refusals(answer.explanation) if answer.explanation else {}
             lacking = {rule for rules in refused.values() for rule, _verdict in rules}
-            lines += ["%s: %s" % (answer.spec.name, what) for rule, what in hints.GIVE_HOSTS.items() if rule in lacking]
+            lines += ["%s: %s" % (answer.spec.name, what) for rule, what in fleet_hints.GIVE_HOSTS.items() if rule in lacking]
         return lines
 
     def forced(self, instances: Dict[str, Instance]) -> List[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, NamedTuple
 
-from ..model import shape
+from ..model import fleet_hints, shape
 from ..model.errors import InvalidInput
 from ..model.host_state import HostState, merged_metadata, zones
 from ..model.messages import Document
@@ -60,7 +60,8 @@ def read(document: Any, path: str) -> List[Document]:
         entries = _LIST(document)
     except shape.Fault as fault:
         value = None if fault.value is None else shape.show(fault.value)
-        raise InvalidInput("%s: %s" % (field, fault.field()), value, fault.rule) from None
+        hint = fleet_hints.write_assertions()
+        raise InvalidInput("%s: %s" % (field, fault.field()), value, fault.rule, hint=hint) from None
     for number, entry in enumerate(entries):
         for key in sorted(set(document[number]) - KEYS, key=str):
             rule = "one of %s" % ", ".join(sorted(KEYS))

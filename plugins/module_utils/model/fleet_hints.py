@@ -26,6 +26,30 @@ def allow_become(host: str, method: str) -> str:
     )
 
 
+# By the rule of placement that refused a host: what to do there.
+GIVE_HOSTS = {
+    "networks": "Make what is missing on a host, or correct source in berth_networks_defined",
+    "pool": "berth.kvm.prepare_hosts makes and starts the pool of a host; another one is started with virsh pool-start. Or "
+    "correct berth_pool",
+    "free_bytes": "Make room in that pool: delete files of others, snapshots that nobody needs, or move an instance away",
+}
+
+
+def write_assertions() -> str:
+    """The file of berth_assertions is missing, or is no list of assertions."""
+    return "Write it as a list such as [{name: any host may fail, survive: 1}] and pass -e berth_assertions=FILE"
+
+
+def give_hosts_of_question() -> str:
+    """berth.kvm.what_if has no host that is to be gone, and none that is to be added."""
+    return "Pass -e berth_hosts_gone=HOST for less, -e berth_hosts_like=HOST for one more like it"
+
+
+def enlarge_pool(network: str) -> str:
+    """All addresses of a network's pool are taken."""
+    return "Add ranges to berth_networks_defined.%s.pool, or delete an instance that nobody needs" % network
+
+
 def correct_python(host: str) -> str:
     """The interpreter of a host is not there, too old, or no Python."""
     return "Set ansible_python_interpreter of %s to a Python 3.9 or later that is there, such as /usr/bin/python3" % host

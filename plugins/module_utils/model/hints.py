@@ -117,15 +117,6 @@ def confirm_or_revert_left(name: str, host: str) -> str:
     )
 
 
-# By the rule of placement that refused a host: what to do there.
-GIVE_HOSTS = {
-    "networks": "Make what is missing on a host, or correct source in berth_networks_defined",
-    "pool": "berth.kvm.prepare_hosts makes and starts the pool of a host; another one is started with virsh pool-start. Or "
-    "correct berth_pool",
-    "free_bytes": "Make room in that pool: delete files of others, snapshots that nobody needs, or move an instance away",
-}
-
-
 def resize_on_its_host(host: str) -> str:
     """No other host takes the new flavor, and the host of the instance would."""
     return "stay on %s (-e berth_allow_resize_to_same_host=true)" % host

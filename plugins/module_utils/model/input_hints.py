@@ -121,11 +121,6 @@ def remove_quotes() -> str:
     )
 
 
-def enlarge_pool(network: str) -> str:
-    """All addresses of a network's pool are taken."""
-    return "Add ranges to berth_networks_defined.%s.pool, or delete an instance that nobody needs" % network
-
-
 def add_quotes() -> str:
     """YAML made a number or a truth value of what is meant as text."""
     return "Write it in quotes"

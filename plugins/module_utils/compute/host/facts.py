@@ -164,6 +164,7 @@ def _collect(connection, settings, records, state_dir, deadline, save_generation
         _fingerprint(document, settings, records), save_generation, state_dir
     )
     warnings += [text for _pool, text in overpromised(document)]
+    warnings += _all_reserved(document, settings)
     document["warnings"] = [clean(warning, WARNING_LENGTH) for warning in warnings[:WARNINGS_LIMIT]]
     return document
 
@@ -176,6 +177,16 @@ def _service(settings, state_dir):
         return {"service": service}
     why = "; ".join(filter(None, [drained.describe(closed), settings.disabled_reason]))
     return {"service": {**service, "disabled": True, "disabled_reason": why}, "drained": closed}
+
+
+def _all_reserved(document, settings):
+    """Yield what settings leave to no guest."""
+    reserved = settings.reserved_host_memory_mb
+    if reserved >= document["memory_mb"]:
+        text = "no guest can run here: berth_host_reserved_host_memory_mb keeps %d MiB, and there are %d"
+        yield text % (reserved, document["memory_mb"])
+    if not document["vcpus"] and not document["pcpus"]:
+        yield "no guest can run here: the host has no CPU of berth_host_cpu_shared_set and berth_host_cpu_dedicated_set"
 
 
 def _guest_types(connection, settings, host, warnings):

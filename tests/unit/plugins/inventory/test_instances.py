@@ -46,6 +46,7 @@ OPTIONS = {
 class Plugin(plugin.InventoryModule):
     def _read_config_data(self, path):
         """The options are those of this file."""
+        return {}
 
     def get_option(self, option, hostvars=None):
         return OPTIONS[option]
@@ -214,6 +215,15 @@ def test_a_file_of_another_name_is_refused_with_the_rule(name, meant, tmp_path):
             Plugin().verify_file(str(path))
     else:
         assert Plugin().verify_file(str(path)) is (meant is None)
+
+
+def test_an_option_that_there_is_not_is_refused_by_name(monkeypatch):
+    """Ansible itself ignores it."""
+    known = {"kvm_inventory": {}, "pattern": {}}
+    monkeypatch.setattr(plugin.C.config, "get_configuration_definitions", lambda _kind, _name: known)
+    monkeypatch.setattr(Plugin, "_read_config_data", lambda _self, _path: {"plugin": "x", "patern": "kvm"})
+    with pytest.raises(AnsibleParserError, match="i.berth.yml: there is no option patern. Did you mean pattern?"):
+        Plugin().parse(None, None, "i.berth.yml")
 
 
 def test_a_file_of_another_plugin_is_left_to_it(tmp_path):

@@ -34,6 +34,19 @@ def seed():
 
 
 @pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"reserved_host_memory_mb": 99999}, "berth_host_reserved_host_memory_mb keeps 99999 MiB, and there are 3934"),
+        ({"cpu_shared_set": "40-50"}, "the host has no CPU of berth_host_cpu_shared_set"),
+    ],
+)
+def test_a_setting_that_leaves_nothing_to_guests_is_told(seed, setting, said):
+    warned = collect([], [], setting)["warnings"]
+    assert any("no guest can run here: " in warning and said in warning for warning in warned), warned
+    assert not any("no guest can run here" in warning for warning in seed["warnings"])
+
+
+@pytest.mark.parametrize(
     ("field", "value"),
     [
         ("memory_mb", 3934),

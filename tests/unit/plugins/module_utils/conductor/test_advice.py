@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.placing import Decision
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
 
 POOL = {"type": "dir", "storage": "berth", "capacity_gb": 9, "free_gb": 9, "promised_gb": 0, "free_mb": 9000}
 HOST = {
@@ -38,7 +38,7 @@ def advice(host, request):
     ],
 )
 def test_what_no_host_has_is_told_with_what_to_do(rule, host, request_of):
-    assert advice(host, request_of) == ["web: " + hints.GIVE_HOSTS[rule]]
+    assert advice(host, request_of) == ["web: " + fleet_hints.GIVE_HOSTS[rule]]
 
 
 def test_of_what_a_host_has_nothing_is_said():
