@@ -224,6 +224,7 @@ def test_a_module_that_failed_for_another_reason_keeps_its_own_error(become, fai
     assert failed_with(become, **failure)["error_code"] in ("ModuleFailed", "HostNotPrepared")
 
 
+@pytest.mark.follows("correct_python")
 @pytest.mark.parametrize(
     "become, failure",
     [
