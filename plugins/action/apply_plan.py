@@ -115,7 +115,9 @@ def _together(written, fleet, uuid, host):
     group = fleet.instances[uuid].goes_with
     if not group:
         return {}
-    there = {each: move["from"] for each, move in written.moves.items() if move["to"] == host and each in fleet.instances}
+    there = {
+        each: move["from"] for each, move in written.moves.items() if move["to"] == host and each in fleet.instances
+    }
     return {each: at for each, at in there.items() if each != uuid and fleet.instances[each].goes_with == group}
 
 

@@ -91,7 +91,9 @@ def delegates(asker: Any = None) -> Any:
     if FOLDER in os.environ or (not _is_tried() and not _is_as_known()):
         from . import delegates_by_playbook as slow
 
-        return SimpleNamespace(run_on=functools.partial(slow.run_on, asker=asker), apart=slow.apart, is_apart=slow.is_apart)
+        return SimpleNamespace(
+            run_on=functools.partial(slow.run_on, asker=asker), apart=slow.apart, is_apart=slow.is_apart
+        )
     from . import delegates as known
 
     return known

@@ -48,7 +48,9 @@ def rendered(field, render):
 
 
 def too_deep(field):
-    return InvalidInput(field, "a list or mapping of hundreds of levels", "fewer levels, and no template that needs itself")
+    return InvalidInput(
+        field, "a list or mapping of hundreds of levels", "fewer levels, and no template that needs itself"
+    )
 
 
 def _is_of_depth(error):

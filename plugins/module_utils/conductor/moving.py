@@ -73,7 +73,9 @@ class PlannedMove(TypedDict, total=False):
     version: int  # of what the registry had of it
     when_due: bool
     again: bool  # of the second plan of a run
-    goes_with: Dict[str, str]  # uuid -> where it is, of the members of its affinity group that a plan moves to the same host
+    goes_with: Dict[
+        str, str
+    ]  # uuid -> where it is, of the members of its affinity group that a plan moves to the same host
 
 
 def plan(
@@ -107,7 +109,9 @@ def plan(
         raise _refusal(action, kind, move, owner)
     if move["sequence"] == "revert" and not here["role"]:
         begun = owner.get("phase") == lifecycle.REVERTING
-        raise InstanceNotResized(uuid, hint=hints.confirm_without(source) if begun else hints.no_copy_to_revert_to())
+        raise InstanceNotResized(
+            uuid, hint=fleet_hints.confirm_without(source) if begun else hints.no_copy_to_revert_to()
+        )
     move["settles"] = not reaches
     lost = source if here.get("lost") else destination if there.get("lost") else None
     move["why"] = _why(move, reaches, lost)
@@ -220,13 +224,13 @@ def _what_is_left(move: PlannedMove, here: View, there: View, owner: View) -> st
     if owner.get("phase") == lifecycle.ERASING:
         return hints.delete_again(move["name"])
     if here["role"] == "OUT":
-        return hints.revert_with_lost_destination(source, destination)
+        return fleet_hints.revert_with_lost_destination(source, destination)
     if there["role"] == "OWN":
-        return hints.confirm_with_lost_source(source, destination)
+        return fleet_hints.confirm_with_lost_source(source, destination)
     if here["role"] == "OWN":
-        return hints.revert_gives_up(source, destination)
+        return fleet_hints.revert_gives_up(source, destination)
     if here.get("lost"):
-        return hints.bring_source_back(source, destination)
+        return fleet_hints.bring_source_back(source, destination)
     return fleet_hints.bring_record_of_move_back(source, destination, move["name"], move["uuid"])
 
 

@@ -93,7 +93,9 @@ class Decision:
             lines += ["%s would fit: %s" % (answer.spec.name, change.text) for change in changes]
             refused = refusals(answer.explanation) if answer.explanation else {}
             lacking = {rule for rules in refused.values() for rule, _verdict in rules}
-            lines += ["%s: %s" % (answer.spec.name, what) for rule, what in fleet_hints.GIVE_HOSTS.items() if rule in lacking]
+            lines += [
+                "%s: %s" % (answer.spec.name, what) for rule, what in fleet_hints.GIVE_HOSTS.items() if rule in lacking
+            ]
         return lines
 
     def forced(self, instances: Dict[str, Instance]) -> List[str]:

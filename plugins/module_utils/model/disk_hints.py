@@ -212,7 +212,9 @@ def right_format(detected: str) -> str:
 
 def reach_image() -> str:
     """The host cannot download an image, or the server has no such file."""
-    return "Correct its url or checksum in berth_images, or let the hosts reach it, by berth_host_image_proxy if need be"
+    return (
+        "Correct its url or checksum in berth_images, or let the hosts reach it, by berth_host_image_proxy if need be"
+    )
 
 
 def put_image() -> str:

@@ -52,7 +52,9 @@ def enlarge_pool(network: str) -> str:
 
 def correct_python(host: str) -> str:
     """The interpreter of a host is not there, too old, or no Python."""
-    return "Set ansible_python_interpreter of %s to a Python 3.9 or later that is there, such as /usr/bin/python3" % host
+    return (
+        "Set ansible_python_interpreter of %s to a Python 3.9 or later that is there, such as /usr/bin/python3" % host
+    )
 
 
 def correct_login() -> str:
@@ -506,4 +508,44 @@ def bring_record_of_move_back(source: str, destination: str, name: str, uuid: st
         "If there is none: the disks on %(destination)s may be the only copy, whole or not, so copy instances/%(uuid)s from its pool "
         "elsewhere; then berth.kvm.delete --limit %(name)s removes the instance"
         % {"source": source, "destination": destination, "name": name, "uuid": uuid}
+    )
+
+
+def revert_gives_up(source: str, destination: str) -> str:
+    """The other host is lost before the hand-over: the source has everything that is needed."""
+    return "berth.kvm.revert_resize -e berth_lost_hosts=%s gives the move up; the instance stays on %s" % (
+        destination,
+        source,
+    )
+
+
+def bring_source_back(source: str, destination: str) -> str:
+    """The source is lost while neither host owns the instance: only the source can tell how that ends."""
+    return (
+        "Bring %(source)s back and run the same again without -e berth_lost_hosts=%(source)s. Until then delete nothing: "
+        "%(destination)s may hold the only copy" % {"source": source, "destination": destination}
+    )
+
+
+def confirm_without(source: str) -> str:
+    """A revert was begun, and the source holds nothing of the instance any more."""
+    return (
+        "%s holds no copy to go back to. berth.kvm.confirm_resize -e berth_lost_hosts=%s keeps the guest where it is, "
+        "with everything that it wrote" % (source, source)
+    )
+
+
+def revert_with_lost_destination(source: str, destination: str) -> str:
+    """The destination of a resize is lost after the hand-over; the source still has its disks from before."""
+    return (
+        "%s has the disks from before the move: berth.kvm.revert_resize -e berth_lost_hosts=%s goes back to them and "
+        "discards what the guest has written since" % (source, destination)
+    )
+
+
+def confirm_with_lost_source(source: str, destination: str) -> str:
+    """The source is lost and the instance runs on the destination."""
+    return (
+        "berth.kvm.confirm_resize -e berth_lost_hosts=%s ends the move on %s, where the instance is; there is no way back "
+        "without %s" % (source, destination, source)
     )

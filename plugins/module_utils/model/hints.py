@@ -160,38 +160,6 @@ def run_again() -> str:
     return "Run the same again"
 
 
-def revert_with_lost_destination(source: str, destination: str) -> str:
-    """The destination of a resize is lost after the hand-over; the source still has its disks from before."""
-    return (
-        "%s has the disks from before the move: berth.kvm.revert_resize -e berth_lost_hosts=%s goes back to them and "
-        "discards what the guest has written since" % (source, destination)
-    )
-
-
-def confirm_with_lost_source(source: str, destination: str) -> str:
-    """The source is lost and the instance runs on the destination."""
-    return (
-        "berth.kvm.confirm_resize -e berth_lost_hosts=%s ends the move on %s, where the instance is; there is no way back "
-        "without %s" % (source, destination, source)
-    )
-
-
-def revert_gives_up(source: str, destination: str) -> str:
-    """The other host is lost before the hand-over: the source has everything that is needed."""
-    return "berth.kvm.revert_resize -e berth_lost_hosts=%s gives the move up; the instance stays on %s" % (
-        destination,
-        source,
-    )
-
-
-def bring_source_back(source: str, destination: str) -> str:
-    """The source is lost while neither host owns the instance: only the source can tell how that ends."""
-    return (
-        "Bring %(source)s back and run the same again without -e berth_lost_hosts=%(source)s. Until then delete nothing: "
-        "%(destination)s may hold the only copy" % {"source": source, "destination": destination}
-    )
-
-
 def source_differs(source: str, name: str) -> str:
     """The source of a move sent the destination a request that differs from the one that placement used."""
     return (
@@ -204,14 +172,6 @@ def no_copy_to_revert_to() -> str:
     """A revert was requested, and the source holds nothing of the move."""
     return (
         "The source holds no copy to go back to: the instance stays where it is; berth.kvm.confirm_resize ends the move"
-    )
-
-
-def confirm_without(source: str) -> str:
-    """A revert was begun, and the source holds nothing of the instance any more."""
-    return (
-        "%s holds no copy to go back to. berth.kvm.confirm_resize -e berth_lost_hosts=%s keeps the guest where it is, "
-        "with everything that it wrote" % (source, source)
     )
 
 

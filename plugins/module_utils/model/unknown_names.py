@@ -76,7 +76,11 @@ class UnknownName(BerthError):
     def withheld(cls, field: str, name: str, why: str, usable: Iterable[str]) -> UnknownName:
         """The catalog has it, and ``why`` it may not be used."""
         known = sorted(usable)
-        hint = "Correct berth_%ss.%s%s" % (cls.kind, name, ", or choose another. " + known_names(known) if known else "")
+        hint = "Correct berth_%ss.%s%s" % (
+            cls.kind,
+            name,
+            ", or choose another. " + known_names(known) if known else "",
+        )
         return cls("%s: %s %s %s" % (field, cls.kind, name, why), field=field, value=name, hint=hint)
 
 

@@ -184,16 +184,16 @@ ACTIONS = {"move", "confirm", "revert"}
 def follow(world, lost, action, hint):
     """Do what the hint says, and see what became of the instance."""
     survivor = S if lost == D else D
-    if hint == hints.bring_source_back(S, D):
+    if hint == fleet_hints.bring_source_back(S, D):
         before = world.key()
         ended = walk(world, Run(action))
         assert ended.state == "done" or world.key() == before or not world.records[S]["op"], ended.error
         done(world, Run("move"))
         return
     action = {
-        hints.revert_with_lost_destination(S, D): "revert",
-        hints.revert_gives_up(S, D): "revert",
-        hints.confirm_with_lost_source(S, D): "confirm",
+        fleet_hints.revert_with_lost_destination(S, D): "revert",
+        fleet_hints.revert_gives_up(S, D): "revert",
+        fleet_hints.confirm_with_lost_source(S, D): "confirm",
         hints.delete_again(NAME): "delete",
     }[hint]
     done(world, Run(action, gone=(lost,), lost=(lost,)))
@@ -221,8 +221,8 @@ def test_whoever_asks_of_one_host_what_needs_both_is_told_what_the_one_can_do(lo
                 seen.add(hint)
                 follow(copy.deepcopy(world), lost, action, hint)
     expected = {
-        S: {hints.confirm_with_lost_source(S, D), hints.bring_source_back(S, D)},
-        D: {hints.revert_with_lost_destination(S, D), hints.revert_gives_up(S, D)},
+        S: {fleet_hints.confirm_with_lost_source(S, D), fleet_hints.bring_source_back(S, D)},
+        D: {fleet_hints.revert_with_lost_destination(S, D), fleet_hints.revert_gives_up(S, D)},
     }
     assert expected[lost] <= seen
 

@@ -18,7 +18,8 @@ SAID = {
     "Timeout (12s) waiting for privilege escalation prompt: ": "no answer in time",
     SSH + "Connection timed out during banner exchange": "no answer in time",
     SSH + "ssh: connect to host kvm3 port 22: Connection refused": "connection refused",
-    SSH + "root@kvm3: Permission denied (publickey,password).": "authentication failed: correct ansible_user or its key",
+    SSH
+    + "root@kvm3: Permission denied (publickey,password).": "authentication failed: correct ansible_user or its key",
     SSH + CHANGED: "its host key changed or is not known: log in once by hand",
     SSH + "Host key verification failed.": "its host key changed or is not known: log in once by hand",
     SSH + "ssh: Could not resolve hostname kvm3: Name or service not known": "its name is not known: set ansible_host",

@@ -318,7 +318,7 @@ def test_a_revert_that_was_begun_and_has_no_copy_left_says_how_the_guest_goes_on
     held = {"kvm1": {}, "kvm2": {UUID: view("OWN", "reverting", MOVE)}}
     with pytest.raises(InstanceNotResized) as refused:
         plan(action, find(held))
-    assert refused.value.hint == hints.confirm_without("kvm1")
+    assert refused.value.hint == fleet_hints.confirm_without("kvm1")
     assert plan("confirm", find(held, lost=["kvm1"]))["sequence"] == "confirm_alone"
 
 
