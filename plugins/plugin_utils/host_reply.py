@@ -54,10 +54,15 @@ class HostAction(ActionBase):
         super().run(tmp, task_vars)
         result = self._asked(host_of(self, task_vars), task_vars)
         host_ends.note(self, task_vars, result)
-        if not result.get("failed") or self._task._role is None or known_ansible.delegates().is_apart():
+        if not result.get("failed") or not self._is_ours() or known_ansible.delegates().is_apart():
             return result
         known_ansible.without_origin(self._task)
         return told_once.failure(self._task, result, task_vars["inventory_hostname"])
+
+    def _is_ours(self):
+        """Whether a role of ours has the task; a play or role of somebody's own may read why it failed."""
+        role = self._task._role
+        return role is not None and role.get_name().startswith(COLLECTION)
 
     def _asked(self, host, task_vars):
         try:

@@ -102,12 +102,14 @@ SILENT = {"unreachable": True, "msg": "UNREACHABLE: no route"}
 CLOSED = {"berth_host_disabled": True, "berth_host_disabled_reason": "new disks"}
 
 
-def told_of(monkeypatch, action, delegate, result, variables=None):
-    """What the task of instance web-1 gets from an action on ``delegate``."""
-    monkeypatch.setattr(known_ansible, "delegates", lambda: SimpleNamespace(apart=lambda *_how: result), raising=True)
+def told_of(monkeypatch, action, delegate, result, variables=None, role=None):
+    """What the task of instance web-1 gets from an action on ``delegate``, in a play or in ``role``."""
+    edge = SimpleNamespace(apart=lambda *_how: result, is_apart=lambda: False)
+    monkeypatch.setattr(known_ansible, "delegates", lambda: edge, raising=True)
     monkeypatch.setattr(ActionBase, "run", lambda *_args, **_more: {})
     plugin = object.__new__(action)
-    plugin._task = SimpleNamespace(delegate_to=delegate, args={"spec": {}}, _role=None)
+    of_role = SimpleNamespace(get_name=lambda: role) if role else None
+    plugin._task = SimpleNamespace(delegate_to=delegate, args={"spec": {}}, _role=of_role, _parent=None)
     known = SimpleNamespace(raw_get=lambda _name: variables or {}, _loader=DataLoader())
     return plugin.run(task_vars={"inventory_hostname": "web-1", "hostvars": known, "groups": {"all": ["kvm1"]}})
 
@@ -124,6 +126,17 @@ def test_a_silent_delegate_that_the_inventory_closed_is_not_advised_to_be_given_
     told = told_of(monkeypatch, host_reply.HostAction, "kvm1", SILENT, CLOSED)
     assert "kvm1 did not answer: closed by the inventory (new disks)" in told["msg"]
     assert told["error"]["hint"] == hints.bring_back(["kvm1"])
+
+
+@pytest.mark.parametrize("role", [None, "mine.lab.hosts"])
+def test_why_a_module_failed_is_in_the_result_for_a_play_or_role_of_somebodys_own(monkeypatch, role, capsys):
+    assert "no route" in told_of(monkeypatch, host_reply.HostAction, "kvm1", SILENT, role=role)["msg"]
+    assert "no route" not in capsys.readouterr().out
+
+
+def test_why_a_module_failed_in_a_role_of_ours_is_told_once(monkeypatch, capsys):
+    told = told_of(monkeypatch, host_reply.HostAction, "kvm1", SILENT, role="berth.kvm.kvm_host")
+    assert told["msg"].endswith(": see above") and capsys.readouterr().out.count("no route") == 1
 
 
 def test_a_task_of_the_silent_host_itself_is_ansibles_to_tell(monkeypatch):
