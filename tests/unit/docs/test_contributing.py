@@ -23,7 +23,7 @@ CHORES = {
     ),
     "Add a filter or weigher": ("AggregateRamFilter", None, ()),
     "Add a check of the doctor": ("FilesBeside", "TODO", ()),
-    "Add a setting of a host": ("cpu_shared_set", "HostSettings", ()),
+    "Add a setting of a host": ("cpu_shared_set", "HostSettings", ("plugins/module_utils/compute/host/facts.py",)),
     "Add a fact of a host": ("libvirt_version", "FACTS", ()),
 }
 
