@@ -31,6 +31,7 @@ from .patterns import NAMES, PATTERNS, check_names, check_patterns
 from .plain import number
 from .screen import warn
 from .set_by_the_run import check_set_by_the_run
+from .unread_options import warn_of_unread
 from .whose_variables import value_of
 
 OWN = "berth_own_variables"
@@ -259,6 +260,7 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     errors = _without_prefix(extra_vars, own) + _errors(task_vars, values, _unknown(task_vars) - own, extra_vars)
     if errors:
         raise joined(errors)
+    warn_of_unread((RUN.keys() - move_options.CHECKED.keys()) & extra_vars.keys())
     for old in sorted(RENAMED.keys() & {name for its in values.values() for name in its}):
         warn(renamed(old))
     settings = {

@@ -1,0 +1,62 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Options that -e gives to a playbook of ours and that only others read. Which ones a playbook reads is in its header."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Iterable, Iterator, List, Optional, Set
+
+from ansible import context
+
+from ..module_utils.model.errors import shortened
+from .screen import warn
+
+PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
+EXPLAINED = re.compile(r"^#   (berth_\w+)", re.MULTILINE)  # in the header of a playbook
+NAMED = re.compile(r"\bberth_\w+")
+IMPORTED = re.compile(r"import_playbook: (\w+)\.yml$", re.MULTILINE)
+OURS = re.compile(r"berth\.kvm\.(\w+)\Z")
+
+
+def warn_of_unread(given: Iterable[str]) -> None:
+    """``given``: the names of -e. One that the playbook's text does not even name is of no use to it. In a playbook of somebody's
+    own each import may read others."""
+    playbook = _playbook()
+    if playbook is None:
+        return
+    named = set(NAMED.findall("".join(_texts(playbook))))
+    for option in sorted(set(given) - named - _of_every_run()):
+        readers = _readers(option)
+        if readers:
+            warn("-e: berth.kvm.%s does not read %s, an option of %s" % (playbook, option, shortened(readers)))
+
+
+def _playbook() -> Optional[str]:
+    """The name of the only playbook of the run, if that is one of ours."""
+    names = [str(name) for name in context.CLIARGS.get("args") or ()]
+    ours = OURS.match(names[0]) if len(names) == 1 else None
+    return ours[1] if ours and (PLAYBOOKS / (ours[1] + ".yml")).is_file() else None
+
+
+def _texts(playbook: str) -> Iterator[str]:
+    """Of the playbook and of those that it imports by another name."""
+    text = (PLAYBOOKS / (playbook + ".yml")).read_text("utf-8")
+    yield text
+    for imported in IMPORTED.findall(text):
+        yield from _texts(imported)
+
+
+def _of_every_run() -> Set[str]:
+    """What the files that playbooks share explain."""
+    return {name for path in PLAYBOOKS.glob("*/*.yml") for name in EXPLAINED.findall(path.read_text("utf-8"))}
+
+
+def _readers(option: str) -> List[str]:
+    return [
+        "berth.kvm.%s" % path.stem
+        for path in sorted(PLAYBOOKS.glob("*.yml"))
+        if option in EXPLAINED.findall(path.read_text("utf-8"))
+    ]

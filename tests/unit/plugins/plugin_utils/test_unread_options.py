@@ -1,0 +1,53 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An option of another playbook does nothing, and that is said."""
+
+from __future__ import annotations
+
+import pytest
+from ansible import context
+
+from ansible_collections.berth.kvm.plugins.plugin_utils import unread_options
+from ansible_collections.berth.kvm.plugins.plugin_utils.variables import RUN
+
+
+def told(monkeypatch, playbooks, options):
+    """What is said of -e in a run of ``playbooks``."""
+    said = []
+    monkeypatch.setattr(context, "CLIARGS", {"args": tuple(playbooks)})
+    monkeypatch.setattr(unread_options, "warn", said.append)
+    unread_options.warn_of_unread(options)
+    return said
+
+
+@pytest.mark.parametrize(
+    "playbook, option, readers",
+    [
+        ("restore", "berth_new_name", "berth.kvm.clone, berth.kvm.rename"),
+        ("doctor", "berth_junit", "berth.kvm.assert"),
+        ("drain", "berth_max_moves", "berth.kvm.plan"),
+        ("recover", "berth_new_name", "berth.kvm.clone, berth.kvm.rename"),
+    ],
+)
+def test_an_option_of_other_playbooks_is_told_with_their_names(monkeypatch, playbook, option, readers):
+    said = "-e: berth.kvm.%s does not read %s, an option of %s" % (playbook, option, readers)
+    assert told(monkeypatch, ["berth.kvm." + playbook], [option]) == [said]
+
+
+@pytest.mark.parametrize("playbook", sorted(path.stem for path in unread_options.PLAYBOOKS.glob("*.yml")))
+def test_a_playbook_is_not_told_of_what_its_header_or_that_of_every_run_explains(monkeypatch, playbook):
+    own = unread_options.EXPLAINED.findall((unread_options.PLAYBOOKS / (playbook + ".yml")).read_text("utf-8"))
+    assert told(monkeypatch, ["berth.kvm." + playbook], [*own, "berth_report", "berth_lost_hosts"]) == []
+
+
+def test_the_name_of_a_playbook_before_1_0_reads_what_the_new_one_does(monkeypatch):
+    assert told(monkeypatch, ["berth.kvm.keep_one"], ["berth_keep_on"]) == []
+    assert told(monkeypatch, ["berth.kvm.restore_record"], ["berth_keep_on"]) != []
+
+
+@pytest.mark.parametrize(
+    "playbooks", [["site.yml"], ["berth.kvm.create", "berth.kvm.doctor"], ["berth.kvm.nothing"], []]
+)
+def test_of_playbooks_of_somebodys_own_and_of_several_nothing_is_said(monkeypatch, playbooks):
+    assert told(monkeypatch, playbooks, list(RUN)) == []
