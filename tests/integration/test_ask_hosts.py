@@ -45,7 +45,7 @@ ODD = {
     # With pipelining it depends on who is quicker: the shell that finds no Python, or what is sent to it.
     "nopython": (
         {"ansible_python_interpreter": "/no/python", "ansible_pipelining": False},
-        "ModuleFailed: The module interpreter '/no/python'",
+        "PythonUnusable: its Python ran no module: The module interpreter '/no/python'",
     ),
     "nosudo": ({"ansible_become_method": "berth.kvm.none"}, "ModuleFailed: Invalid become method"),
     "undefined": ({"ansible_host": "{{ no_such_variable }}"}, "HostNotAsked: 'no_such_variable' is undefined"),
