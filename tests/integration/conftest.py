@@ -34,7 +34,7 @@ SIZES = ("1:cpus=8,mem=16384,cells=2,disk=20G", "2:cpus=4,mem=8192,disk=10G", "3
 
 def pytest_itemcollected(item):
     if item.path.stem.removeprefix("test_") not in ALWAYS:
-        item.add_marker(pytest.mark.long)
+        item.add_marker(pytest.mark.long("file"))  # its tests follow one another
 
 
 def lab_name(worker):
