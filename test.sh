@@ -4,7 +4,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # ./test.sh   sets up what is missing and runs what a person waits for: lint, unit and lives, without their slowest checks.
-# ./test.sh all   lint without pylint and ansible-lint, unit, samples and integration, with one in three of the tests marked
+# ./test.sh all   lint without pylint and ansible-lint, unit, samples and integration, with one in four of the tests marked
 #                 long, others with each commit: what a build server runs.
 # ./test.sh lint|unit|samples|lives|integration ...   these parts, whole.
 # BERTH_TEST_KEEP=1 leaves the labs of the integration tests up, BERTH_TEST_LAB names them (default: test).
@@ -76,7 +76,7 @@ if [ $# = 0 ]; then
   steps="docs mypy ruff yamllint reuse shellcheck changelog"
   set -- lint unit lives
 elif [ "$*" = all ]; then
-  turn=--turn=3
+  turn=--turn=4
   steps="sanity validate-modules oldest-python docs mypy ruff yamllint reuse shellcheck changelog"
   set -- lint unit samples integration
 fi
