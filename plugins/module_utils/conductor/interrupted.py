@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ..model import copy_hints, hints, vm_states
+from ..model import copy_hints, fleet_hints, hints, vm_states
 from ..model.lifecycle import ACTIVE, DELETING, SETTING_ASIDE, SHELVING_OFFLOADING, SPAWNING
 from .locate import is_moving
 
@@ -19,12 +19,12 @@ def to_end(place: Mapping[str, Any], name: str) -> str:
     if place["phase"] == SETTING_ASIDE:
         return copy_hints.keep_one_again(name)
     if place["phase"] != ACTIVE or place["task_state"] == SPAWNING:
-        return hints.end_it(name, "delete" if place["phase"] == DELETING else "create")
+        return fleet_hints.end_it(name, "delete" if place["phase"] == DELETING else "create")
     if place.get("vm_state") == vm_states.RESCUED:
-        return hints.end_it(name, "unrescue")
+        return fleet_hints.end_it(name, "unrescue")
     if place.get("vm_state") == vm_states.SHELVED:
-        return hints.end_it(name, "shelve" if place["task_state"] == SHELVING_OFFLOADING else "unshelve")
+        return fleet_hints.end_it(name, "shelve" if place["task_state"] == SHELVING_OFFLOADING else "unshelve")
     left = {
         change.task: operation for operation, change in vm_states.CHANGES.items() if change.after != vm_states.ACTIVE
     }
-    return hints.end_it(name, left.get(place["task_state"], "start"))
+    return fleet_hints.end_it(name, left.get(place["task_state"], "start"))

@@ -549,3 +549,11 @@ def confirm_with_lost_source(source: str, destination: str) -> str:
         "berth.kvm.confirm_resize -e berth_lost_hosts=%s ends the move on %s, where the instance is; there is no way back "
         "without %s" % (source, destination, source)
     )
+
+
+def end_it(name: str, playbook: str) -> str:
+    """A run that made, started, stopped or removed the instance has not ended, or was interrupted."""
+    return "If no run is working on it any more, run berth.kvm.%s --limit %s: it finishes what was begun" % (
+        playbook,
+        name,
+    )

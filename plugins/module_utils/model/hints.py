@@ -127,14 +127,6 @@ def finish_move(name: str) -> str:
     return "Run the playbook that moves %s again, or give the move up with berth.kvm.revert_resize" % name
 
 
-def end_it(name: str, playbook: str) -> str:
-    """A run that made, started, stopped or removed the instance has not ended, or was interrupted."""
-    return "If no run is working on it any more, run berth.kvm.%s --limit %s: it finishes what was begun" % (
-        playbook,
-        name,
-    )
-
-
 def migrate_what_is_off(name: str) -> str:
     """A live migration was requested for an instance that does not run."""
     return "Run berth.kvm.migrate --limit %s, which moves it as it is, or berth.kvm.start first" % name

@@ -17,7 +17,7 @@ from ...model.backups import INCREMENT, Backup, BackupDamaged
 from ...model.errors import BerthError, InvalidInput
 from ...model.identity import is_uuid
 from ...model.safe_text import clean
-from .. import paths
+from .. import durable, paths
 from ..disk import image_check, layers
 from ..errors import BuildFailed
 from ..run import run
@@ -184,11 +184,7 @@ def check_whole(where: Place, backup: Backup, deep: bool = False) -> None:
 
 def content(path: str) -> bytes:
     """Return what a small file contains."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise ValueError("it is no file")
-        return file.read(backups.LARGEST_FILE)
+    return durable.read_at(path, backups.LARGEST_FILE)
 
 
 def _file_fault(path: str, file: backups.File) -> Optional[str]:

@@ -243,20 +243,13 @@ def _put_away(instance, record, path):
         paths.sync_directory(os.path.dirname(here))
         paths.sync_directory(os.path.dirname(path))
     paths.make_directory(path)
-    definition = domain.definition(instance.host.connection, instance.uuid)
-    beside = {"domain.xml": definition and definition.encode(), paths.TPM_STATE: _tpm_state(instance.uuid)}
+    definition, tpm = domain.definition(instance.host.connection, instance.uuid), paths.tpm_state(instance.uuid)
+    beside = {"domain.xml": definition and definition.encode()}
+    beside[paths.TPM_STATE] = durable.read_at(tpm) if os.path.lexists(tpm) else None
     beside["record.json"] = json.dumps(record.to_dict(), indent=1).encode()
     for name, content in beside.items():
         if content:
             durable.write_in(path, name, content, mode=paths.PASS_MODE)
-
-
-def _tpm_state(uuid):
-    path = paths.tpm_state(uuid)
-    if not os.path.lexists(path):
-        return None
-    with open(path, "rb") as file:
-        return file.read()
 
 
 # what was set aside

@@ -32,7 +32,13 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host import chec
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.record_copy import take_back
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor, interrupted
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.outcome_of_create import left_as_found
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, migration, operation_hints, rescues
+from ansible_collections.berth.kvm.plugins.module_utils.model import (
+    fleet_hints,
+    hints,
+    migration,
+    operation_hints,
+    rescues,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
@@ -150,7 +156,7 @@ def test_a_rescue_that_is_killed_at_any_step_is_ended_by_the_next_one_or_taken_b
                 "op": None,
                 "role": "OWN",
             }
-            assert interrupted.to_end(place, "web1") == hints.end_it("web1", "unrescue")
+            assert interrupted.to_end(place, "web1") == fleet_hints.end_it("web1", "unrescue")
         web.act(end)
         assert web.state() == state and web.boots_from() == [boots]
         assert not web.act(end)

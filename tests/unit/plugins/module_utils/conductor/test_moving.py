@@ -69,10 +69,10 @@ def test_a_confirm_again_is_no_change():
 @pytest.mark.parametrize(
     "busy, hint",
     [
-        ({"phase": "building"}, hints.end_it("vm", "create")),
-        ({"phase": "deleting"}, hints.end_it("vm", "delete")),
+        ({"phase": "building"}, fleet_hints.end_it("vm", "create")),
+        ({"phase": "deleting"}, fleet_hints.end_it("vm", "delete")),
         ({"phase": "setting_aside"}, copy_hints.keep_one_again("vm")),
-        ({"task_state": "powering-off"}, hints.end_it("vm", "stop")),
+        ({"task_state": "powering-off"}, fleet_hints.end_it("vm", "stop")),
     ],
 )
 def test_a_busy_instance_is_refused_with_what_ends_that(busy, hint):
