@@ -27,8 +27,9 @@ def warn_of_unread(given: Iterable[str]) -> None:
     playbook = _playbook()
     if playbook is None:
         return
-    named = set(NAMED.findall("".join(_texts(playbook))))
-    for option in sorted(set(given) - named - _of_every_run()):
+    unnamed = set(given).difference(NAMED.findall("".join(_texts(playbook))))
+    # Most runs end here, and read no other file.
+    for option in sorted(unnamed - _of_every_run()) if unnamed else ():
         readers = _readers(option)
         if readers:
             warn("-e: berth.kvm.%s does not read %s, an option of %s" % (playbook, option, shortened(readers)))

@@ -133,15 +133,11 @@ def _searched(fleet: Fleet, goal: Goal, empty: Empty, best: _Found, effort: floa
         if done.refused and not waves:
             tried, done = _in_another_order(fleet, known, proposal, tried, done, effort / 10)
         if not done.refused or _is_legal(fleet, goal, done):
-            best = min(
-                best, _Found(done, goals.score(goal, tried, len(done.moves), empty)), key=lambda each: each.score
-            )
+            found = _Found(done, goals.score(goal, tried, len(done.moves), empty))
+            best = min(best, found, key=lambda each: each.score)
         if not done.refused and (waves or proposal.reached == reached):
-            return (
-                best,
-                proposal.proven and reach.complete and not (waves and cuts),
-                _proof(proposal, reach, waves, len(cuts)),
-            )
+            proven = proposal.proven and reach.complete and not (waves and cuts)
+            return best, proven, _proof(proposal, reach, waves, len(cuts))
         if not waves and (number + 1 == FIRST_ROUNDS or not done.refused):
             waves, cuts = MOST_WAVES, []  # those were about an order, which the solver looks at from now on
             continue

@@ -259,9 +259,8 @@ class _Model:
         """Each aim in turn, and what it reached stays so while the next is sought."""
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1  # several would race, and the answer would not be the same each time
-        solver.parameters.interleave_search = bool(
-            self.waves
-        )  # one takes turns at all ways to search: better for orders alone
+        # One takes turns at all ways to search: better for orders alone.
+        solver.parameters.interleave_search = bool(self.waves)
         solver.parameters.random_seed = self.state.fleet.seed % (1 << 31)
         solver.parameters.max_deterministic_time = effort
         best: Optional[Proposal] = None
