@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor import volumes
+from ..module_utils.conductor import volume_hosts
 from ..module_utils.conductor.errors import HostUnknown
 from ..module_utils.model import disk_words, hints, input_hints
 from ..module_utils.model.catalog_schema import PROJECT, VOLUMES
@@ -35,7 +35,7 @@ class ActionModule(ControllerAction):
         uuid = volume_uuid(PROJECT.check(args["project"], "berth_project"), name)
         fleet = read_reports(task_vars, kvm_hosts(task_vars, args["hosts"]))
         values = self.own_variables(task_vars, ["berth_lost_hosts", "berth_volumes_defined"])
-        host = volumes.to_delete(fleet, name, uuid, values.get("berth_volumes_defined") or {}, lost_hosts(values))
+        host = volume_hosts.to_delete(fleet, name, uuid, values.get("berth_volumes_defined") or {}, lost_hosts(values))
         result = {"volume": name, "project": args["project"], "host": host}
         if host is None:
             say("volume %s is on no host: nothing to remove" % name)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor import closing_table, show_instance, show_volume, volumes
+from ..module_utils.conductor import closing_table, show_instance, show_volume, volume_hosts
 from ..module_utils.conductor.errors import HostUnknown
 from ..module_utils.model import hints
 from ..module_utils.model.catalog_schema import PROJECT, VOLUMES
@@ -39,10 +39,10 @@ class ActionModule(ControllerAction):
         values = self.own_variables(task_vars, ["berth_lost_hosts", "berth_volumes_defined"])
         found, gone = show_volume.held(fleet, name, project), []
         if not found:
-            volumes.check_none_silent(name, fleet.verdicts, lost_hosts(values))
+            volume_hosts.check_none_silent(name, fleet.verdicts, lost_hosts(values))
             gone = self._deleted(task_vars, fleet, volume_uuid(project or "default", name))
             if not gone:
-                volumes.check_known(fleet, name, values.get("berth_volumes_defined") or {})
+                volume_hosts.check_known(fleet, name, values.get("berth_volumes_defined") or {})
             say("", "volume %s is on no host" % name, *show_instance.lines_of_deleted(name, gone, events_shown()))
         shown = self._described(task_vars, found)
         for parts in shown:

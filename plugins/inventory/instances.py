@@ -107,7 +107,7 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructa
 from ansible.utils.vars import combine_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
-from ..module_utils.conductor.inventory_names import NotListed, failed, listed
+from ..module_utils.conductor.dynamic_inventory import NotListed, failed, listed
 from ..module_utils.model.collection_version import COLLECTION_VERSION
 from ..module_utils.model.unknown_names import did_you_mean
 from ..plugin_utils import failed_requests
@@ -150,7 +150,7 @@ class Names:
 
     def known(self, name):
         """Return the variables of an instance that they describe, None for a new name; see
-        conductor/inventory_names.py."""
+        conductor/dynamic_inventory.py."""
         if name not in self._found:
             self._found[name] = self._look_up(name)
         return self._found[name]

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Tuple
 
-from ..module_utils.conductor import inventory_names
+from ..module_utils.conductor import dynamic_inventory
+from ..module_utils.conductor.dynamic_inventory import NotListed
 from ..module_utils.conductor.instance_document import FORM, of, of_none
-from ..module_utils.conductor.inventory_names import NotListed
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
@@ -79,7 +79,7 @@ def in_no_inventory(task_vars: Dict[str, Any], told: Told) -> Dict[str, Document
         for host, instance in held:
             if instance.get("role") == OWN:
                 hosts.setdefault(host, []).append({**instance, "flavor": None})
-    found, left_out = inventory_names.listed(hosts, lambda name: _known(task_vars, name))
+    found, left_out = dynamic_inventory.listed(hosts, lambda name: _known(task_vars, name))
     for error in left_out:
         warn(str(error))
     new = [name for name in found if _known(task_vars, name) is None]
@@ -87,7 +87,7 @@ def in_no_inventory(task_vars: Dict[str, Any], told: Told) -> Dict[str, Document
 
 
 def _known(task_vars: Dict[str, Any], name: str) -> Any:
-    """As inventory_names.listed asks: the variables of an instance of the inventory, None for a name that it does not have."""
+    """As dynamic_inventory.listed asks: the variables of an instance of the inventory, None for a name that it does not have."""
     if name in task_vars["groups"]:
         raise NotListed("a group of the inventory has that name")
     if name in kvm_hosts(task_vars):

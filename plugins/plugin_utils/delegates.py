@@ -22,7 +22,7 @@ from ansible.executor.process import worker
 from ansible.utils.multiprocessing import context
 
 from ..module_utils.model.safe_text import visible
-from . import limits
+from . import host_limits
 from .screen import visible_line
 
 # Keywords of the asking task that its copies, which ask the hosts, do not get.
@@ -60,7 +60,7 @@ def apart(action, host, task_vars, work):
     if not isinstance(asker, worker.WorkerProcess):
         return work()  # not in a worker process of Ansible
     name, arguments = action._task.action, dict(action._task.args)
-    seconds = limits.task_seconds(task_vars, host, name.rpartition(".")[2], arguments.get("state"))
+    seconds = host_limits.task_seconds(task_vars, host, name.rpartition(".")[2], arguments.get("state"))
     result = run_on([host], name, {host: arguments}, action._task, 1, {host: seconds})[host]
     return {key: value for key, value in result.items() if not key.startswith("_ansible_")}
 
@@ -223,7 +223,7 @@ class _Asked:
         self._is_too_large = False
         self._order, self._queue = order, queue
         self._asked = self._messages = self._seconds = 0
-        self._resident = limits.resident()
+        self._resident = host_limits.resident()
 
     def ask(self, host, seconds):
         """Give the process its next host, or None if there is none."""
@@ -254,11 +254,11 @@ class _Asked:
 
     def is_small(self):
         """Whether it uses little enough memory to ask another host."""
-        return limits.resident(self.process.pid) < self._resident + MAX_GROWTH
+        return host_limits.resident(self.process.pid) < self._resident + MAX_GROWTH
 
     def look(self):
         """Kill the process if it uses too much memory: it holds the whole of a long or endless reply."""
-        if limits.resident(self.process.pid) > self._resident + limits.MEMORY:
+        if host_limits.resident(self.process.pid) > self._resident + host_limits.MEMORY:
             self._is_too_large = True
             self.kill()  # hear() notices; an answer that is on its way still counts, for its host
 
@@ -280,7 +280,7 @@ class _Asked:
     def _silence(self):
         """The result if it ended without an answer."""
         if self._is_too_large:
-            return {"failed": True, "msg": "the reply takes more than %d MiB" % (limits.MEMORY >> 20)}
+            return {"failed": True, "msg": "the reply takes more than %d MiB" % (host_limits.MEMORY >> 20)}
         if self.process.exitcode == -signal.SIGALRM:
             return {"unreachable": True, "msg": "no answer within %d s (berth_host_timeout)" % self._seconds}
         return {"failed": True, "msg": "the process that asked ended without an answer"}

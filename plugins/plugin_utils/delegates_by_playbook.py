@@ -18,7 +18,7 @@ from pathlib import Path
 from ansible import constants as C  # noqa: N812 -- Ansible's usual name for them
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 
-from . import acting, limits
+from . import acting, host_limits
 from .known_ansible import FOLDER
 from .plain import plain
 from .screen import visible_line
@@ -57,7 +57,7 @@ def apart(action, host, task_vars, work):
     """The result of the action's ``work()``, within the host's time: a run of ansible-playbook does it, which comes here, too."""
     if not is_apart():
         name, arguments = action._task.action, dict(action._task.args)
-        seconds = limits.task_seconds(task_vars, host, name.rpartition(".")[2], arguments.get("state"))
+        seconds = host_limits.task_seconds(task_vars, host, name.rpartition(".")[2], arguments.get("state"))
         asker = (action, task_vars)
         return run_on([host], name, {host: arguments}, action._task, 1, {host: seconds}, asker=asker)[host]
     file = Path(task_vars[FILE])

@@ -15,8 +15,8 @@ from ansible.plugins.action import ActionBase
 
 from . import known_ansible, sent_code
 from .answers_of_hosts import answer
+from .host_limits import task_seconds
 from .host_reply import answer_of
-from .limits import task_seconds
 
 MODULES = ("host_facts", "claim", "rescan", "volume")
 WARNINGS = ("warnings", "deprecations")

@@ -22,7 +22,7 @@ from ..module_utils.conductor.silence import NO_ANSWER, unanswered
 from ..module_utils.model import reply
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.safe_text import clean
-from . import acting, host_ends, known_ansible, limits, sent_code, told_once, why_silent
+from . import acting, host_ends, host_limits, known_ansible, sent_code, told_once, why_silent
 from .answers_of_hosts import reason_if_closed
 from .plain import plain
 from .why_silent import cause
@@ -206,9 +206,9 @@ def _plain_reply(name, host, result):
         parts["msg"] = "the module failed: %s" % ended.msg
     if isinstance(parts.get("warnings"), (list, tuple)):
         parts["warnings"] = [_text_of(warning) for warning in parts["warnings"]]
-    much = limits.excess(parts)
+    much = host_limits.excess(parts)
     if much:
-        raise reply.invalid(name, host, "the whole", much, limits.RULE)
+        raise reply.invalid(name, host, "the whole", much, host_limits.RULE)
     return plain(parts)
 
 

@@ -13,7 +13,7 @@ from ansible.errors import AnsibleValueOmittedError
 from ansible.module_utils.parsing.convert_bool import BOOLEANS_FALSE, boolean
 from ansible.vars.hostvars import HostVarsVars
 
-from ..module_utils.conductor.inventory_names import ERROR
+from ..module_utils.conductor.dynamic_inventory import ERROR
 from ..module_utils.model import catalog_schema, vm_states
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.identity import OWN_UUIDS

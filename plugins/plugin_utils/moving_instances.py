@@ -14,11 +14,11 @@ from ansible.errors import AnsibleError
 
 from ..module_utils.conductor import downtime
 from ..module_utils.conductor.closing_table import error_of, text_of
+from ..module_utils.conductor.planned_move import Move, Walk
 from ..module_utils.conductor.procedures.move import Run, operation
 from ..module_utils.conductor.procedures.steps import Procedure
 from ..module_utils.conductor.registry.embedded import EmbeddedMoves
 from ..module_utils.conductor.registry.moves import MovesOnEngine
-from ..module_utils.conductor.walk import Move, Walk
 from ..module_utils.model import migration
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError

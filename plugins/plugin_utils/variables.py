@@ -15,15 +15,15 @@ from ansible.errors import AnsibleError
 from ansible.module_utils.common.validation import check_type_bool, check_type_float, check_type_int
 from ansible.utils.vars import load_extra_vars
 
+from ..module_utils.conductor.dynamic_inventory import ERROR, PUBLISHED
 from ..module_utils.conductor.errors import UnknownVariable
-from ..module_utils.conductor.inventory_names import ERROR, PUBLISHED
 from ..module_utils.model import host_settings, input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput, joined
 from ..module_utils.model.schema import Flag, ListOf, Text, Whole
 from ..module_utils.model.unknown_names import meant, nearest
 from ..module_utils.model.updates import DISCARDS
 from ..module_utils.placement.weighing import MOST_SEED
-from . import berth_where_hosts, limits, misplaced, move_options, receipts, registry_access, seeds
+from . import berth_where_hosts, host_limits, misplaced, move_options, receipts, registry_access, seeds
 from .inventory_variables import CATALOG, INSTANCE, raw_vars, variables
 from .misplaced import ROLE, listed, warn_of_misplaced
 from .move_options import Switch
@@ -128,7 +128,7 @@ RUN: Dict[str, Any] = {
     "berth_least_gain": None,
     "berth_leave_registry": Switch(),
     "berth_lock_reason": None,
-    "berth_lock_timeout": Number(0, limits.SHUTDOWN, "seconds"),
+    "berth_lock_timeout": Number(0, host_limits.SHUTDOWN, "seconds"),
     "berth_locked": None,
     "berth_lost_hosts": None,
     "berth_max_moves": None,
@@ -190,8 +190,8 @@ RENAMED = {
 CHECKED = {
     **{old: move_options.CHECKED[new] for old, new in move_options.RENAMED.items()},
     **{name: check for name, check in RUN.items() if check},
-    "berth_shutdown_timeout": Number(0, limits.SHUTDOWN, "seconds"),
-    "berth_host_timeout": Number(1, limits.SHUTDOWN, "seconds"),
+    "berth_shutdown_timeout": Number(0, host_limits.SHUTDOWN, "seconds"),
+    "berth_host_timeout": Number(1, host_limits.SHUTDOWN, "seconds"),
     **{name: TYPES[type(check)] for name, check in host_settings.VARIABLES.items() if type(check) in TYPES},
     "berth_host_certificate_days": Number(1, 3650, "days"),
     **dict.fromkeys(

@@ -23,7 +23,7 @@ from memory_names import Violation
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import (
     away,
-    keep,
+    backup_chain,
     make,
     off,
     place,
@@ -91,7 +91,7 @@ class Storage:
         monkeypatch.setattr(place, "check_qcow2", lambda *_arguments: None)
         monkeypatch.setattr(room, "check", lambda *_arguments: None)
         monkeypatch.setattr(make, "PAUSE_SECONDS", 0)
-        monkeypatch.setattr(keep, "run", self._create)
+        monkeypatch.setattr(backup_chain, "run", self._create)
         for part in (off, running):
             monkeypatch.setattr(part, "usable", self._usable)
             monkeypatch.setattr(part, "drop", self._drop)

@@ -9,12 +9,12 @@ import functools
 
 from history_runs import Run
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.planned_move import Move
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import delete, plan_moves
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import move as procedure
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import engine
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import EmbeddedMoves
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.moves import MovesOnEngine
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 
 

@@ -12,7 +12,7 @@ from history_backups import Backups
 from history_move_runs import Moves
 from volume_fleet_case import MakesVolumes
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import volumes
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import volume_hosts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import rebuild, update, update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import volume_uuid
@@ -82,7 +82,7 @@ class Runs(MakesVolumes, Backups, Moves):
             seen = yield from self.read()
             uuid = volume_uuid("default", volume)
             try:
-                host = volumes.to_delete(seen, volume, uuid, NAMES, self.lost)
+                host = volume_hosts.to_delete(seen, volume, uuid, NAMES, self.lost)
             except BerthError:
                 continue
             if host:

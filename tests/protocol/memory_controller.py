@@ -12,9 +12,9 @@ from memory_names import NAME, NEW, OFF, OLD, UUID, D, Killed, S, Violation
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, table
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import sequences
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.planned_move import Candidate, Move, Token, Walk
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import move as procedure
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Candidate, Move, Token, Walk
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import OWN, IllegalChange
 from ansible_collections.berth.kvm.plugins.module_utils.model.migration import SAID, TAKING

@@ -14,7 +14,7 @@ import memory_names
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import locate, moving, sides, silence
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import InstanceMoving
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.planned_move import Move
 
 S, D = memory_names.S, memory_names.D
 OTHER = {S: D, D: S}

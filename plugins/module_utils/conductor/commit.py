@@ -18,7 +18,7 @@ from ..model.errors import BerthError, InstanceExists
 from ..model.identity import DEFAULT_PROJECT
 from ..model.lifecycle import CLAIM, OWN
 from ..model.messages import ClaimResult, Note, ScannedRecord, ScannedVolume
-from . import addressing, groups, majority, volumes
+from . import addressing, groups, majority, volume_hosts
 from .addressing import addresses
 from .errors import ClaimConflict, InstanceMoving
 from .found_nowhere import check_absent
@@ -136,7 +136,7 @@ def commit(
             nothing = _came_to_nothing(plan, instance, after)
             plan["ended"] += [entry for entry in nothing if entry not in plan["ended"]]
             _commit_claim(plan, instance, claims.get(host_of(instance), {}), after)
-    volumes.check_claims(plan, seen, after.silent(plan), after.lost)
+    volume_hosts.check_claims(plan, seen, after.silent(plan), after.lost)
     _check_addresses(plan, after)
     _check_groups(plan, after)
     if over_quota:

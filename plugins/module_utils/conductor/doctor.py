@@ -32,7 +32,7 @@ from ..model.lifecycle import ACTIVE, CLAIM, OWN
 from ..model.line import described
 from ..model.messages import Document
 from ..placement.text import table
-from . import addressing, bridges, copies, drift, free_volumes, majority, silence, unconfirmed, unlisted, volumes
+from . import addressing, bridges, copies, drift, free_volumes, majority, silence, unconfirmed, unlisted, volume_hosts
 from .fleet import Fleet, Place
 from .interrupted import to_end
 from .locate import left_of_ended_move, stray_hint
@@ -280,13 +280,13 @@ def _same_addresses(case: Case) -> Iterator[Finding]:
 
 def _duplicate_volumes(case: Case) -> Iterator[Finding]:
     for found in _owned_twice(case).values():
-        error = volumes.duplicate(found[0][1]["name"], found)
+        error = volume_hosts.duplicate(found[0][1]["name"], found)
         yield Finding("VolumeDuplicate", ERROR, "", error.message, error.hint or "")
 
 
-def _owned_twice(case: Case) -> Dict[str, volumes.Found]:
+def _owned_twice(case: Case) -> Dict[str, volume_hosts.Found]:
     """uuid -> the hosts that have that volume, of those that several have. What a run is making it looks after itself."""
-    held: Dict[str, volumes.Found] = {}
+    held: Dict[str, volume_hosts.Found] = {}
     for host, volume in case.fleet.volumes():
         if (volume["role"], volume["phase"]) == (OWN, ACTIVE):
             held.setdefault(volume["uuid"], []).append((host, volume))

@@ -12,7 +12,7 @@ from typing import Any, Collection, Iterable, List, Mapping, Optional, Tuple
 
 from ..model import disk_words, fleet_hints
 from ..model import volumes as requested
-from . import volumes
+from . import volume_hosts
 from .errors import DataWouldBeLost
 from .fleet import Fleet
 from .notes import given_up
@@ -22,7 +22,7 @@ from .plan import CLAIMING, FAILED, Instance, fail
 def settle(instances: Mapping[str, Instance], fleet: Fleet, lost: Collection[str], rebuilt: Collection[str]) -> None:
     """Settle the volumes of instances to create. Then fail each that would be made empty though a ``lost`` host may have
     its disks, unless it is among those that a person has ``rebuilt``: of these, ``gives_up`` says what is given up."""
-    volumes.settle(instances, fleet, lost)
+    volume_hosts.settle(instances, fleet, lost)
     silent = _silent(fleet, lost)
     for name, instance in instances.items():
         if not lost or instance.get("existing") or instance.get("take_over") or instance.get("from_backup"):
@@ -53,7 +53,7 @@ def volumes_to_make(
 ) -> Tuple[List[str], str]:
     """The uuids of the volumes ``wanted`` [{name, uuid, size_gb}] that have still to be made on ``host`` for the instance
     there, and what that gives up, for people; empty if nothing. Raise DataWouldBeLost if nobody said that it may go."""
-    new = volumes.to_have(fleet, name, uuid, host, wanted, lost)
+    new = volume_hosts.to_have(fleet, name, uuid, host, wanted, lost)
     parts, silent = disk_words.of_volumes(entry for entry in wanted if entry["uuid"] in new), _silent(fleet, lost)
     if not silent or not parts:
         return new, ""

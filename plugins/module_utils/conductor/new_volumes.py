@@ -16,7 +16,7 @@ from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Opt
 from ..model.errors import BerthError, InvalidInput
 from ..model.messages import Document
 from ..model.quota import Amounts, QuotaExceeded, usage
-from . import lost_data, volumes
+from . import lost_data, volume_hosts
 from .fleet import Fleet
 from .quotas import Request, over, without
 
@@ -74,7 +74,7 @@ def wanted_by(
     pool = place["pool"] if place else None
     parts = ("name", "size_gb", "delete_on_termination", "boot_index")
     sized = [{**{part: entry[part] for part in ("uuid", "name", "size_gb")}, "instance": uuid} for entry in wanted]
-    has = {entry["uuid"]: volumes.grows_from(fleet, entry) for entry in wanted}
+    has = {entry["uuid"]: volume_hosts.grows_from(fleet, entry) for entry in wanted}
     return {
         "gives_up": gives_up,
         "volumes": [{part: entry[part] for part in parts if entry[part] is not None} for entry in wanted],
@@ -100,7 +100,7 @@ def to_make(instances: Mapping[str, Mapping[str, Any]], new_token: Callable[[], 
             making = Making(name, instance["hosts"][-1], parts, new_token(), from_gb=volume.get("from_gb"))
             taker = takers.setdefault(making.uuid, name)
             if taker != name:
-                making.error = message_of(volumes.in_use(str(volume["name"]), taker, name))
+                making.error = message_of(volume_hosts.in_use(str(volume["name"]), taker, name))
             found.append(making)
     return found
 
@@ -132,7 +132,7 @@ def decide(
             )  # fmt: skip
         elif making.is_claimed and not making.error and not making.grows:
             try:
-                volumes.check_claim(making.volume, making.host, scans, silent, lost_hosts)
+                volume_hosts.check_claim(making.volume, making.host, scans, silent, lost_hosts)
             except BerthError as error:
                 making.error = message_of(error)
 

@@ -10,14 +10,14 @@ from typing import Dict, List, Mapping, Optional
 from ..model.lifecycle import CLAIM, CLAIMED, DELETING, IN, OUT
 from ..model.messages import Document
 from ..placement.text import table
-from . import volumes
+from . import volume_hosts
 from .fleet import Fleet
 from .show_instance import HEADS, Held, history, owner
 
 
-def held(fleet: Fleet, name: str, project: Optional[str]) -> Dict[str, volumes.Found]:
+def held(fleet: Fleet, name: str, project: Optional[str]) -> Dict[str, volume_hosts.Found]:
     """{uuid: [(host, volume)]} of the volumes of that name, those of all projects if ``project`` is None."""
-    found: Dict[str, volumes.Found] = {}
+    found: Dict[str, volume_hosts.Found] = {}
     for host, volume in fleet.volumes():
         if volume["name"] == name and project in (None, volume["project_id"]):
             found.setdefault(volume["uuid"], []).append((host, volume))
@@ -32,7 +32,7 @@ def state(volume: Mapping[str, object]) -> str:
         return "moving with %s" % name if name else "moving"
     if volume["phase"] == DELETING:
         return "being deleted"
-    if volumes.is_unused(volume):
+    if volume_hosts.is_unused(volume):
         return "being made, or left by a run that was interrupted"
     if volume["phase"] == CLAIMED:
         return "claimed for %s, which is not built yet" % name
@@ -42,7 +42,7 @@ def state(volume: Mapping[str, object]) -> str:
 def lines(parts: Held, most: int) -> List[str]:
     """All details of a volume, with the last ``most`` events. ``parts``: (host, what it says of the volume)."""
     _host, volume = owner(parts)
-    problem = str(volumes.duplicate(volume["name"], list(parts))) if _is_on_two(parts) else None
+    problem = str(volume_hosts.duplicate(volume["name"], list(parts))) if _is_on_two(parts) else None
     rows = {
         "state": state(volume),
         "project": volume["project_id"],
@@ -63,7 +63,7 @@ def _is_on_two(parts: Held) -> bool:
 
 
 def _size(volume: Document) -> str:
-    before_gb = volumes.had_gb(volume)
+    before_gb = volume_hosts.had_gb(volume)
     if before_gb == volume["size_gb"]:
         return "%d GiB" % before_gb
     return (

@@ -9,7 +9,7 @@ import functools
 import re
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
-from . import flavor_ceilings, guest_settings, limit_checks
+from . import flavor_ceilings, flavor_limit_checks, guest_settings
 from .errors import BerthError, InvalidInput, together
 from .guest_settings import GuestSettings
 from .image import CANONICAL, LEGACY_NAMES
@@ -94,7 +94,7 @@ _ALONE = _table(
     (FLAG, "hw:cpu_realtime"),
     (ANY, "hw:cpu_dedicated_mask pci_passthrough:alias"),
     (UNLESS_NO, "hw:hide_hypervisor_id hide_hypervisor_id"),
-    (ANY, " ".join((*limit_checks.RANGES, *flavor_ceilings.SIZES))),
+    (ANY, " ".join((*flavor_limit_checks.RANGES, *flavor_ceilings.SIZES))),
     (
         NEVER,
         "hw:pmem hw:tpm_secret_security hw_rng:rate_bytes hw_rng:rate_period hw_video:ram_max_mb "
@@ -273,7 +273,7 @@ def _contradictions(settings: GuestSettings, flavor: Dict[str, Any], field: str)
             raise InvalidInput(field, "a TPM model without a version", "hw:tpm_version 2.0 beside hw:tpm_model")
 
     yield from conflicts(settings, flavor, field)
-    yield from limit_checks.checks(flavor.get("extra_specs") or {}, field)
+    yield from flavor_limit_checks.checks(flavor.get("extra_specs") or {}, field)
     yield from flavor_ceilings.checks(flavor, settings, field)
     yield tpm
     yield functools.partial(settings.cpu_topology, flavor["vcpus"])

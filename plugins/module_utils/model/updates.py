@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
-from . import data_disks, hints, limits, snapshot_hints, snapshots, volumes
+from . import data_disks, flavor_limits, hints, snapshot_hints, snapshots, volumes
 from .errors import BerthError, InvalidInput, joined
 from .messages import Document
 from .request_digest import OF_NIC
@@ -46,9 +46,11 @@ def with_limits(has: Document, wanted: Mapping[str, Any]) -> Document:
     if has["name"] != wanted["name"]:
         return has
     others = {
-        name: value for name, value in (has.get("extra_specs") or {}).items() if name not in limits.of_flavor(has)
+        name: value
+        for name, value in (has.get("extra_specs") or {}).items()
+        if name not in flavor_limits.of_flavor(has)
     }
-    return {**has, "extra_specs": {**others, **limits.of_flavor(wanted)}}
+    return {**has, "extra_specs": {**others, **flavor_limits.of_flavor(wanted)}}
 
 
 def _networks(has: Mapping[str, Any], wanted: Mapping[str, Any]) -> List[Document]:
@@ -192,7 +194,7 @@ def _place(nic: Nic) -> str:
 
 
 def _of_limits(has: Mapping[str, Any], new: Mapping[str, Any], runs: bool) -> List[str]:
-    old, wanted = limits.of_flavor(has), limits.of_flavor(new)
+    old, wanted = flavor_limits.of_flavor(has), flavor_limits.of_flavor(new)
     names = [name for name in sorted({**old, **wanted}) if old.get(name) != wanted.get(name)]
     changes = ", ".join("%s %s -> %s" % (name, old.get(name, "none"), wanted.get(name, "none")) for name in names)
     return ["limits: %s, %s" % (changes, "at once" if runs else "from its next start on")] if changes else []

@@ -21,7 +21,7 @@ from lied_fleet import IDS, LIAR
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import gossip, locate
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import notes as of_all
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Walk
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.planned_move import Walk
 from ansible_collections.berth.kvm.plugins.module_utils.model import reply, shape
 from ansible_collections.berth.kvm.plugins.module_utils.model.reply_shapes import REPLIES
 

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional
 
 from ...model.backups import Backup
 from ..guest import power
-from . import away, keep, make, place, restore, to_image, told
+from . import away, backup_chain, make, place, restore, to_image, told
 
 AWAY = ("planned", "sent", "noted", "fits", "fetched", "let_go")
 STATES = ("made", "listed", "restored", "image_made", "deleted", *AWAY)
@@ -71,7 +71,9 @@ def _deleted(instance: Any, params: Dict[str, Any], dry: bool) -> Dict[str, Any]
     with power.unlocked(instance, dry):
         record = instance.at_rest(DELETE)
         to = place.check(instance.host.connection.getHostname(), params["to"], instance.host.pool_of(record))
-        found = keep.deleted(place.Place(to, record.uuid), (params["backup"] or "").split(","), record.name, dry)
+        found = backup_chain.deleted(
+            place.Place(to, record.uuid), (params["backup"] or "").split(","), record.name, dry
+        )
     diff = {"before": "".join("backup %s\n" % one["id"] for one in found), "after": ""}
     return {"changed": bool(found), "instance": {**power.summary_after(instance), "backups": found}, "diff": diff}
 

@@ -20,7 +20,7 @@ from .. import durable
 from ..guest import domain
 from ..move import left_backup, transfer
 from ..record import journal
-from . import firmware_state, keep, make, papers, restore
+from . import backup_chain, firmware_state, make, papers, restore
 from .make import Part
 from .port import Port
 
@@ -48,7 +48,7 @@ class Wish(NamedTuple):
 
 def of_told(told: Mapping[str, Any]) -> Backup:
     """What is known of a backup on another host: whose it is, and the sizes of its disks."""
-    known = tuple(Disk(disk["name"], FULL, "", disk["size"], *keep.UNREAD) for disk in told["disks"])
+    known = tuple(Disk(disk["name"], FULL, "", disk["size"], *backup_chain.UNREAD) for disk in told["disks"])
     return Backup(told["id"], told["uuid"], told["name"], "", "", None, False, known, {})
 
 

@@ -21,7 +21,7 @@ from ..disk import owner, room
 from ..move import disks as moved_disks
 from ..move import following, left_backup
 from ..record import journal
-from . import keep, make, off, running
+from . import backup_chain, make, off, running
 from .make import Part
 
 LONGEST = 4 * 3600  # s: a build is killed after 5 hours, and what QEMU keeps for its copy would grow on
@@ -81,7 +81,7 @@ def copy(host: Any, record: Any, parts: Sequence[Part], *also: Any) -> bool:
             make.end_copy(host, record)
             raise
     for part in parts:
-        keep.settle(part.target)
+        backup_chain.settle(part.target)
     return frozen
 
 

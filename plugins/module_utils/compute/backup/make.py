@@ -28,7 +28,7 @@ from ..guest import domain, startable
 from ..move import block_jobs, left_backup
 from ..move import disks as moved_disks
 from ..record import journal
-from . import firmware_state, keep, off, place, running
+from . import backup_chain, firmware_state, off, place, running
 from .place import Place
 
 OPERATION = "backup"
@@ -82,14 +82,14 @@ def back_up(instance: Any, wish: Wish) -> Backup:
             made = _made(instance, record, wish, where, found)
         except failures() as error:
             end_copy(instance.host, record)
-            failure = failed(instance, record, wish.to, error, keep.spare(where))
+            failure = failed(instance, record, wish.to, error, backup_chain.spare(where))
             with contextlib.suppress(*failures()):
                 where.remove_partial()
             instance.swap(journal.faulted(record, failure))
             raise failure
         instance.observe("backup made")
         instance.swap(journal.noted(record, OPERATION, backup=made.id, kind=made.kind, to=wish.to))
-        keep.remove_old(where, wish.keep, wish.keep_days, made)
+        backup_chain.remove_old(where, wish.keep, wish.keep_days, made)
         return made
 
 
@@ -114,8 +114,8 @@ def check_disks(host: Any, record: Any) -> bool:
 
 
 def _made(instance: Any, record: Any, wish: Wish, where: Place, found: Any) -> Backup:
-    newest, backup_id = next(where.whole(), None), keep.next_id(where)
-    previous = newest if newest and not (wish.full or keep.is_full_due(where, newest, wish.chain)) else None
+    newest, backup_id = next(where.whole(), None), backup_chain.next_id(where)
+    previous = newest if newest and not (wish.full or backup_chain.is_full_due(where, newest, wish.chain)) else None
     paths.make_directory(where.path())
     directory = where.partial(backup_id)
     paths.make_directory(directory)
@@ -125,11 +125,11 @@ def _made(instance: Any, record: Any, wish: Wish, where: Place, found: Any) -> B
     with durable.private():
         for part in parts:
             if part.kind == INCREMENT and previous:
-                keep.make_target(where, backup_id, part.name, part.size, previous.id)
+                backup_chain.make_target(where, backup_id, part.name, part.size, previous.id)
         frozen = copied(instance, found, mark(wish.to, backup_id), mark_of(wish.to, previous), parts)
     draft = described(instance, record, backup_id, previous and previous.id, frozen, parts, files)
-    made = draft._replace(disks=tuple(keep.read_back(directory, disk) for disk in draft.disks))
-    keep.publish(where, made, instance.observe)
+    made = draft._replace(disks=tuple(backup_chain.read_back(directory, disk) for disk in draft.disks))
+    backup_chain.publish(where, made, instance.observe)
     leave_one_bitmap(parts, found, mark(wish.to, backup_id))
     return made
 
@@ -161,7 +161,7 @@ def described(
     """The backup, whose disks are not read back yet."""
     return Backup(
         backup_id, record.uuid, record.name, record.project_id, instance.host.connection.getHostname(),
-        keep.stands_on(parts, since), frozen, tuple(map(keep.disk_of, parts)), record.to_dict(), files,
+        backup_chain.stands_on(parts, since), frozen, tuple(map(backup_chain.disk_of, parts)), record.to_dict(), files,
     )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from .. import durable, paths
 from ..host import address
 from ..move import listener, transfer
 from ..run import PATH
-from . import keep, papers, place, told
+from . import backup_chain, papers, place, told
 from .place import BackupPlaceUnfit, Place
 
 TOOLS = "qemu-img", "qemu-nbd"
@@ -61,7 +61,7 @@ def outcome_of(params: Dict[str, Any], dry: bool) -> Dict[str, Any]:
     to = place.check(name, params["to"], None)
     where = place.of_instance(to, params["of"] or params["uuid"], params["project_id"])
     if state == "deleted":
-        found = keep.deleted(where, (params["backup"] or "").split(","), params["name"], dry)
+        found = backup_chain.deleted(where, (params["backup"] or "").split(","), params["name"], dry)
         return {"changed": bool(found), "backups": found}
     changes = state not in READING
     done: Dict[str, Any] = {} if changes and dry else _done(Store(name, params["uuid"], where), state, params)
@@ -105,10 +105,10 @@ class Store(NamedTuple):
     def looked(self, full: bool, chain: int) -> Dict[str, Any]:
         """Return the newest backup that is whole, whether the next one has whole disks, and which may go if there is no room."""
         newest = next(self.where.whole(), None)
-        spare = keep.spare(self.where)
+        spare = backup_chain.spare(self.where)
         if newest is None:
             return {"newest": None, "full": True, "spare": spare}
-        due = full or keep.is_full_due(self.where, newest, chain)
+        due = full or backup_chain.is_full_due(self.where, newest, chain)
         return {"newest": told.fitting(newest), "full": due, "spare": spare}
 
     def opened(self, parts: Sequence[Dict[str, Any]], newest: Optional[str], key: str, at: Optional[str]) -> Any:
@@ -117,7 +117,7 @@ class Store(NamedTuple):
         if papers.NAME in {part["name"] for part in parts}:
             raise TransferFailed("a disk has the name of the papers, which have a port of their own")
         transfer.close(self.channel)
-        backup_id = keep.next_id(self.where)
+        backup_id = backup_chain.next_id(self.where)
         self.where.remove_partial()
         paths.make_directory(self.where.path())
         directory = self.where.partial(backup_id)
@@ -126,7 +126,7 @@ class Store(NamedTuple):
         with durable.private():
             for part in parts:
                 below = newest if part["kind"] == INCREMENT else None
-                files[part["name"]] = keep.make_target(self.where, backup_id, part["name"], part["size"], below)
+                files[part["name"]] = backup_chain.make_target(self.where, backup_id, part["name"], part["size"], below)
             received = os.path.join(directory, papers.NAME)
             transfer.make_empty(received, "raw", papers.LARGEST)
         return backup_id, self._targets(key, at, files, received, transfer.WRITABLE)
@@ -146,15 +146,15 @@ class Store(NamedTuple):
             paths.remove(received)
             self._check_whose(draft, whose)
             self._check_disks(draft, directory)
-            made = draft._replace(disks=tuple(keep.read_back(directory, disk) for disk in draft.disks))
-            keep.publish(self.where, made, lambda _step: None)
+            made = draft._replace(disks=tuple(backup_chain.read_back(directory, disk) for disk in draft.disks))
+            backup_chain.publish(self.where, made, lambda _step: None)
             self._check_kept(made)
         except (OSError, ValueError, BerthError) as error:
             with contextlib.suppress(OSError, BerthError):
                 paths.remove_directory(directory)
             words = error.message if isinstance(error, BerthError) else str(error)
             raise BackupNotKept("%s could not keep the backup %s: %s" % (self.name, backup_id, words), host=self.name)
-        keep.remove_old(self.where, keep_last, keep_days, made)
+        backup_chain.remove_old(self.where, keep_last, keep_days, made)
         return made
 
     def _check_whose(self, draft: Backup, whose: Tuple[str, str]) -> None:

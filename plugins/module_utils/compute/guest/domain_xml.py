@@ -15,7 +15,7 @@ import collections
 import json
 from xml.etree import ElementTree
 
-from ...model import adopted, flavor_ceilings, limits, nics, rescues, volumes
+from ...model import adopted, flavor_ceilings, flavor_limits, nics, rescues, volumes
 from ...model.guest_settings import TARGET_PREFIX, GuestSettings, is_true
 from .. import paths
 from ..disk import attached, volume_files
@@ -111,7 +111,7 @@ def memory_backing(root, cells, settings, realtime):
 
 def cpu_limits(root, specs):
     """Write the limits of the flavor's extra specs."""
-    numbers = limits.of_cpu(specs)
+    numbers = flavor_limits.of_cpu(specs)
     tune = child(root, "cputune") if numbers else None
     for name, number in numbers.items():
         child(tune, name, number)
@@ -555,7 +555,7 @@ def _targets(buses):
 def _own_disk(devices, path, disk, target, bus, spec):
     """Add a disk that the flavor's limits are for: no volume, and not the seed."""
     element = _disk(devices, path, disk.format, target, bus, "disk")
-    numbers = limits.of_disk(spec["flavor"].get("extra_specs") or {})
+    numbers = flavor_limits.of_disk(spec["flavor"].get("extra_specs") or {})
     tune = child(element, "iotune") if numbers else None
     for name, number in numbers.items():
         child(tune, name, number)
@@ -604,7 +604,7 @@ def _interface(devices, nic, flavor, settings, packet_filter):
         child(element, "virtualport", type=nic["virtualport"])
     if packet_filter:
         child(element, "filterref", filter=packet_filter)
-    ways = limits.of_nic(flavor.get("extra_specs") or {})
+    ways = flavor_limits.of_nic(flavor.get("extra_specs") or {})
     bandwidth = child(element, "bandwidth") if ways else None
     for way, numbers in ways.items():
         child(bandwidth, way, **numbers)

@@ -14,7 +14,7 @@ import collections
 from typing import Dict, List, Optional
 from xml.etree import ElementTree
 
-from ...model import data_disks, limits, nics, rescues, volumes
+from ...model import data_disks, flavor_limits, nics, rescues, volumes
 from ...model.guest_settings import GuestSettings
 from ...model.lifecycle import ACTIVE, OWN
 from ...model.safe_text import clean
@@ -82,15 +82,15 @@ def expected(record) -> Parts:
         "memory_mb in use": memory,
         "machine type": hardware.machine(spec),
         "CPU pinning": " ".join(sorted(pins)),
-        CPU_LIMITS: _limits(limits.of_cpu(specs)),
-        DISK_LIMITS: _limits(limits.of_disk(specs)),
+        CPU_LIMITS: _limits(flavor_limits.of_cpu(specs)),
+        DISK_LIMITS: _limits(flavor_limits.of_disk(specs)),
     }
     for at, nic in enumerate(spec.get("networks") or ()):
         kind = "hostdev" if nic["type"] == "direct" else nic["type"]
         model, behind = nic.get("model") or settings.get("vif_model", "virtio"), packet_filter.filter_of(record, at)
         found["network interface %s" % nic["mac"]] = _nic_text(kind, nic["source"], model, behind, nic.get("vlan"))
         if kind != "hostdev":
-            found[NIC_LIMITS % nic["mac"]] = _nic_limits(limits.of_nic(specs))
+            found[NIC_LIMITS % nic["mac"]] = _nic_limits(flavor_limits.of_nic(specs))
     found.update((data_disks.PART + entry["name"], THERE) for entry in (*data_disks.of(spec), *volumes.of(spec)))
     found.update({data_disks.PART + rescues.SERIAL: THERE} if rescues.of(spec) else {})
     own = {
@@ -134,14 +134,14 @@ def parts(root) -> Parts:
         "CPU pinning": " ".join(
             sorted("%s:%s" % (pin.get("vcpu"), pin.get("cpuset")) for pin in root.iterfind("cputune/vcpupin"))
         ),
-        CPU_LIMITS: _limits(limits.of_cpu(_numbers(root.find("cputune"), "quota:cpu_"))),
+        CPU_LIMITS: _limits(flavor_limits.of_cpu(_numbers(root.find("cputune"), "quota:cpu_"))),
         DISK_LIMITS: _of_own_disks(root),
     }
     for device in devices:
         if device.tag == "interface":
             mac = _attribute(device, "mac", "address")
             found["network interface %s" % mac] = _nic(device)
-            found[NIC_LIMITS % mac] = _nic_limits(limits.of_nic(_of_bandwidth(device)))
+            found[NIC_LIMITS % mac] = _nic_limits(flavor_limits.of_nic(_of_bandwidth(device)))
         elif device.tag == "disk" and device.findtext("serial"):
             found[data_disks.PART + device.findtext("serial")] = THERE
     counts = collections.Counter(
@@ -190,7 +190,7 @@ def own_disks(root):
 
 def _of_own_disks(root):
     """What all of them have; more than one text, where they do not agree."""
-    found = {_limits(limits.of_disk(_numbers(disk.find("iotune"), "quota:disk_"))) for disk in own_disks(root)}
+    found = {_limits(flavor_limits.of_disk(_numbers(disk.find("iotune"), "quota:disk_"))) for disk in own_disks(root)}
     return "; ".join(sorted(text or "none" for text in found)) if len(found) > 1 else "".join(found)
 
 

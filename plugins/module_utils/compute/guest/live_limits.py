@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from ...model import limits
+from ...model import flavor_limits
 from . import domain, live_differences
 
 # What libvirt takes for no limit of a running guest.
-NO_CPU = {"shares": limits.DEFAULTS["shares"], "period": limits.DEFAULTS["period"], "quota": -1}
+NO_CPU = {"shares": flavor_limits.DEFAULTS["shares"], "period": flavor_limits.DEFAULTS["period"], "quota": -1}
 CALLED = {"shares": "cpu_shares", "period": "vcpu_period", "quota": "vcpu_quota"}
 
 
@@ -27,13 +27,13 @@ def bring(guest, record):
     parts = differing(record, text) if text else []
     specs = record.spec["flavor"].get("extra_specs") or {}
     if live_differences.CPU_LIMITS in parts:
-        wanted = {**NO_CPU, **limits.of_cpu(specs)}
+        wanted = {**NO_CPU, **flavor_limits.of_cpu(specs)}
         domain.limit_cpus(guest, {CALLED[name]: number for name, number in wanted.items()})
     if live_differences.DISK_LIMITS in parts:
-        wanted = {**dict.fromkeys(limits.DISK, 0), **limits.of_disk(specs)}
+        wanted = {**dict.fromkeys(flavor_limits.DISK, 0), **flavor_limits.of_disk(specs)}
         for disk in live_differences.own_disks(ElementTree.fromstring(text)):
             domain.limit_disk(guest, disk.find("target").get("dev"), wanted)
-    wanted = limits.of_nic(specs)
+    wanted = flavor_limits.of_nic(specs)
     for nic in record.spec.get("networks") or ():
         if live_differences.NIC_LIMITS % nic["mac"] in parts and domain.nic_of(text, nic["mac"]) is not None:
             domain.limit_nic(guest, nic["mac"], _of_nic(wanted))
@@ -43,5 +43,7 @@ def bring(guest, record):
 def _of_nic(wanted):
     """An average of 0 takes the limit away, with its peak and burst."""
     return {
-        "%s.%s" % (way, part): wanted.get(way, {}).get(part, 0) for way in limits.DIRECTIONS for part in limits.OF_NIC
+        "%s.%s" % (way, part): wanted.get(way, {}).get(part, 0)
+        for way in flavor_limits.DIRECTIONS
+        for part in flavor_limits.OF_NIC
     }

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Callable, Collection, Dict, Iterable, Mapping, NamedTuple, Optional, Tuple
 
 from ...model.messages import Document
+from ..planned_move import Walk
 from ..registry.embedded import Embedded
 from ..registry.interface import Removes
-from ..walk import Walk
 from .operate import Done, Tasks, operate
 from .steps import Look, Procedure, side_by_side
 

@@ -19,11 +19,11 @@ from ...model.messages import Document
 from ...model.move_errors import MigrationEnded
 from .. import closing_table
 from ..errors import GroupPolicyViolation, HostUnknown
+from ..planned_move import Move, Walk
 from ..registry.embedded import EmbeddedMoves
 from ..registry.interface import Moves
 from ..sequences import FLEET, SEQUENCES, SOURCE, Leg
 from ..silence import unanswered
-from ..walk import Move, Walk
 from .steps import STATES, Ask, Procedure, Say
 
 

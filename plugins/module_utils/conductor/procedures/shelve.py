@@ -19,8 +19,8 @@ from ...model.lifecycle import POWERING_ON, UNSHELVING
 from ...model.messages import Document
 from ...model.shelves import KEY
 from ..closing_table import error_of
+from ..planned_move import Walk
 from ..silence import unanswered
-from ..walk import Walk
 from .backup import LISTED
 from .backup_host import HOST, Run, operate_anywhere
 from .operate import Done, Tasks, operate

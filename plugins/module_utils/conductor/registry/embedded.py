@@ -16,9 +16,9 @@ from ..commit import commit
 from ..gossip import Gossip
 from ..moving import PlannedMove
 from ..plan import Plan
+from ..planned_move import Walk
 from ..procedures.steps import Ask, Procedure
 from ..quotas import OverQuota
-from ..walk import Walk
 from .interface import claim
 
 

@@ -13,7 +13,7 @@ from ...model.errors import InstanceExists
 from ...model.messages import Document
 from ...model.quota import Amounts
 from ...model.volumes import volume_uuid
-from .. import groups, quotas, volumes
+from .. import groups, quotas, volume_hosts
 from ..plan import Instance
 from ..procedures.steps import Procedure
 from . import keys
@@ -201,7 +201,7 @@ def _taken(instance: Mapping[str, Any], key: str, other: str, name: str) -> Exce
             text % (instance["project"], instance["spec"]["name"], other), hint=registry_hints.free_name()
         )
     if key.startswith(keys.VOLUMES):
-        return volumes.in_use(_volumes(instance["spec"], instance["project"])[key], name, instance["name"])
+        return volume_hosts.in_use(_volumes(instance["spec"], instance["project"])[key], name, instance["name"])
     held = {keys.nic_of(key): {other: "instance %s" % name}}
     return address_clash.clash(instance["spec"], held) or address_clash.AddressTaken(
         "%s has %s already" % (name, keys.nic_of(key)), hint=hints.another_address(instance["name"])

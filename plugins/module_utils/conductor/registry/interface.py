@@ -15,8 +15,8 @@ from typing import Any, Callable, Collection, Dict, Iterable, Mapping, Optional,
 from ...model.errors import BerthError
 from ...model.messages import Document
 from ..plan import Plan
+from ..planned_move import Walk
 from ..procedures.steps import Ask, Procedure
-from ..walk import Walk
 
 
 class Registry(Protocol):

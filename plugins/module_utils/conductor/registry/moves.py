@@ -22,10 +22,10 @@ from ..commit_move import CLAIMING, claimed_spec, old_flavor
 from ..errors import ClaimConflict
 from ..moving import PlannedMove
 from ..plan import Instance
+from ..planned_move import Walk
 from ..procedures.steps import Procedure
 from ..quotas import of_flavors
 from ..sequences import DESTINATION, SOURCE
-from ..walk import Walk
 from . import holdings, hosts, keys, owners
 from .engine import removed_from
 from .transactions import Draft, heard, transacted

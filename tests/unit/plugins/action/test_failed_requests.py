@@ -14,7 +14,7 @@ from ansible.utils.display import Display
 from controller import Controller
 from placement_case import VM, controller, facts, place
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.inventory_names import NotListed, failed
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.dynamic_inventory import NotListed, failed
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import (
     acting,

@@ -14,7 +14,7 @@ from controller import Controller
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
-from ansible_collections.berth.kvm.plugins.plugin_utils import limits, whose_variables
+from ansible_collections.berth.kvm.plugins.plugin_utils import host_limits, whose_variables
 from ansible_collections.berth.kvm.plugins.plugin_utils.inventory_variables import variables
 from ansible_collections.berth.kvm.plugins.plugin_utils.plain import plain
 
@@ -89,7 +89,7 @@ def test_a_template_may_use_the_variables_of_another_host():
 
 def test_the_time_of_a_host_may_be_that_of_another():
     _it, task_vars = fleet(berth_host_timeout=trust_as_template("{{ hostvars['web2'].berth_flavor | length }}"))
-    assert limits.host_timeouts(task_vars, ["web1", "web2", "unknown"]) == {"web1": 4, "web2": 60, "unknown": 60}
+    assert host_limits.host_timeouts(task_vars, ["web1", "web2", "unknown"]) == {"web1": 4, "web2": 60, "unknown": 60}
 
 
 def test_what_is_omitted_is_absent():

@@ -21,7 +21,7 @@ from asked_host import HOST, PLAIN, REPOSITORY
 from told_instance import address, one
 
 from ansible_collections.berth.kvm.plugins.inventory import instances as plugin
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.inventory_names import PUBLISHED
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.dynamic_inventory import PUBLISHED
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 
 # ---- in an inventory -------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from told_instance import address, one
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.inventory_names import PUBLISHED, listed
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.dynamic_inventory import PUBLISHED, listed
 from ansible_collections.berth.kvm.plugins.plugin_utils.variables import KNOWN
 
 

@@ -20,12 +20,12 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.move import movi
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.steps import common, table
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.plan import fail
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.planned_move import Move
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import move as moves
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import plan_moves
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import shelve as procedures
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.backup_host import Run
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move
 from ansible_collections.berth.kvm.plugins.module_utils.model import reply
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.migration import SAID, TAKING

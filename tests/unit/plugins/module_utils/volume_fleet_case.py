@@ -24,7 +24,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     closing_table,
     new_volumes,
     quotas,
-    volumes,
+    volume_hosts,
     what_to_operate,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
@@ -309,7 +309,7 @@ class Fleet(MakesVolumes):
         seen = yield from self.read()
         uuid = volume_uuid("default", name)
         try:
-            host = volumes.to_delete(seen, name, uuid, self.defined, self.lost)
+            host = volume_hosts.to_delete(seen, name, uuid, self.defined, self.lost)
         except BerthError as error:
             return "%s: %s" % (error.code, error)
         if host is None:

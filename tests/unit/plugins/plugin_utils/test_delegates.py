@@ -22,7 +22,7 @@ from ansible.playbook.play import Play
 from ansible.utils.multiprocessing import context
 from ansible.vars.manager import VariableManager
 
-from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, limits
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, host_limits
 
 
 @pytest.fixture
@@ -240,9 +240,9 @@ def test_what_a_process_said_of_a_host_before_it_was_killed_for_its_memory_is_th
         for message in (("begun", None), ("display", (("warned",), {})), ("result", {"of": "h1"})):
             sender.send(message)
         sender.close()
-        monkeypatch.setattr(limits, "resident", lambda *_pid: 1 << 60)
+        monkeypatch.setattr(host_limits, "resident", lambda *_pid: 1 << 60)
         asked.look()
-        monkeypatch.setattr(limits, "resident", lambda *_pid: 0)  # of a process that has ended
+        monkeypatch.setattr(host_limits, "resident", lambda *_pid: 0)  # of a process that has ended
         while asked in asking.running:
             asking._hear(asked)
     assert "h2" not in asking.results and asking.waiting == ["h2"], "another process asks it"
@@ -281,7 +281,7 @@ def asking(monkeypatch, tmp_path):
 
     def run(kind, seconds=60, **limit):
         for name, value in limit.items():
-            monkeypatch.setattr(limits, name, value)
+            monkeypatch.setattr(host_limits, name, value)
 
         def start(*_given):
             receiver, sender = context.Pipe(duplex=False)

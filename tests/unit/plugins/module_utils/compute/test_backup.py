@@ -15,7 +15,7 @@ from backup_case import act, back_up, listed, make_place, needed, qemu, restart_
 from instance_case import Case, Killed
 from small_disks import holds, web_off, write
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import keep, make, off, place
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import backup_chain, make, off, place
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import restore as restore_of_backup
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.make import BackupFailed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.place import (
@@ -276,7 +276,9 @@ def test_why_a_disk_is_copied_whole_is_as_short_as_a_description_says_it_with_ma
     new = [make.Part("volume-%020d" % at, "/p/%d" % at, "qcow2", 1, FULL, "", "/t") for at in range(16)]
     old = make.Part("root", "/p", "qcow2", 1, INCREMENT, "", "/t")
     (root, *_new) = make._in_one_way([old, *new])
-    described = Backup("20260102T030405Z", "0" * 36, "web1", "p", "kvm1", None, False, (keep.disk_of(root),), {})
+    described = Backup(
+        "20260102T030405Z", "0" * 36, "web1", "p", "kvm1", None, False, (backup_chain.disk_of(root),), {}
+    )
     assert root.kind == FULL and root.why and Backup.from_dict(described.to_dict()) == described
 
 
@@ -379,7 +381,7 @@ def delete(web, to, *ids, **more):
 def test_a_backup_goes_with_all_that_stand_on_it_and_not_without_them(web, to):
     first, second, third = (back_up(web, to, chain=2)["id"] for _each in range(3))
     for dry in (True, False):
-        with pytest.raises(keep.BackupNeeded, match="on %s stands %s" % (first, second)) as refused:
+        with pytest.raises(backup_chain.BackupNeeded, match="on %s stands %s" % (first, second)) as refused:
             delete(web, to, first, dry=dry)
     assert refused.value.hint == backup_hints.delete_backups("web1", [second, first])
     assert delete(web, to, second, first, dry=True) == [first, second] and len(listed(web, to)) == 3
@@ -393,7 +395,7 @@ def test_one_that_cannot_be_read_is_deleted_unless_another_stands_on_it(web, to)
         with open(Place(to, web.uuid).path(each, "backup.json"), "w") as file:
             file.write("{")
         if each == first:
-            with pytest.raises(keep.BackupNeeded):
+            with pytest.raises(backup_chain.BackupNeeded):
                 delete(web, to, first)
     assert delete(web, to, first, second) == [first, second] and os.listdir(os.path.join(to, web.uuid)) == []
 

@@ -15,7 +15,7 @@ from instance_case import Killed
 from procedure_case import driven
 from small_disks import holds, web_off, write
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts, away, keep, place, store
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts, away, backup_chain, place, store
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import following, transfer
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.backup_host import (
@@ -131,7 +131,7 @@ def test_the_record_says_where_the_backup_is_and_the_disk_records_writes_since_t
     event = web.record.history[-1]
     assert (event["event"], event["backup"], event["to"]) == ("backup", second["id"], "%s:%s" % (STORE, to))
     assert list(away.make.off.usable(str(web.root))) == [
-        keep.paths.bitmap_of(away.make.mark(event["to"], second["id"]))
+        backup_chain.paths.bitmap_of(away.make.mark(event["to"], second["id"]))
     ]
 
 
@@ -349,7 +349,7 @@ def test_a_port_waits_for_as_long_as_the_largest_backup_of_a_run_may_be_compared
 
 def test_what_is_no_paper_makes_no_backup(web, to, monkeypatch):
     monkeypatch.setattr(
-        away.papers, "pack", lambda _draft, _directory, path: keep.durable.write_at(path, b"{}" * 256, 0o600)
+        away.papers, "pack", lambda _draft, _directory, path: backup_chain.durable.write_at(path, b"{}" * 256, 0o600)
     )
     assert code(Fleet(web, to).play("backup")) == "BackupNotKept"
 

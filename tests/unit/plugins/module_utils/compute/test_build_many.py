@@ -12,7 +12,7 @@ from instance_case import Case
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import build_many, power
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host.host import Host
-from ansible_collections.berth.kvm.plugins.plugin_utils import limits
+from ansible_collections.berth.kvm.plugins.plugin_utils import host_limits
 
 NAMES = ("web1", "web2", "web3")
 
@@ -99,4 +99,4 @@ def test_each_is_built_in_a_process_of_its_own_and_one_that_is_killed_says_nothi
 
 
 def test_one_that_hangs_ends_while_the_controller_still_waits_for_the_others():
-    assert build_many.LIMIT < limits.WORK["build_instances"]
+    assert build_many.LIMIT < host_limits.WORK["build_instances"]

@@ -13,7 +13,7 @@ from sample_catalog import variables
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import traits
-from ansible_collections.berth.kvm.plugins.module_utils.model import guest_features, limits, rescues
+from ansible_collections.berth.kvm.plugins.module_utils.model import flavor_limits, guest_features, rescues
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.module_utils.model.image import READ, known_properties
@@ -96,15 +96,18 @@ SHOWN = {
         "quota:cpu_" + part: ({}, number, ("cputune/" + part, None, number))
         for part, number in (("shares", "200"), ("period", "50000"), ("quota", "25000"))
     },
-    **{"quota:disk_" + part: ({}, "500", ("devices/disk[1]/iotune/" + part, None, "500")) for part in limits.DISK},
+    **{
+        "quota:disk_" + part: ({}, "500", ("devices/disk[1]/iotune/" + part, None, "500"))
+        for part in flavor_limits.DISK
+    },
     **{
         "quota:vif_%s_%s" % (way, part): (
             {} if part == "average" else {"quota:vif_%s_average" % way: "1000"},
             "2000",
             ("devices/interface/bandwidth/" + way, part, "2000"),
         )
-        for way in limits.DIRECTIONS
-        for part in limits.OF_NIC
+        for way in flavor_limits.DIRECTIONS
+        for part in flavor_limits.OF_NIC
     },
 }
 

@@ -28,7 +28,7 @@ from shelve_case import (
 from small_disks import holds
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts as backup_acts
-from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import keep, place, restore
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import backup_chain, place, restore
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import acts, gate, shelve
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import drained
@@ -221,7 +221,7 @@ def test_a_backup_that_fails_keeps_the_disks(web, monkeypatch):
     def fail(*_arguments):
         raise TransferFailed("the storage is full")
 
-    monkeypatch.setattr(keep, "read_back", fail)
+    monkeypatch.setattr(backup_chain, "read_back", fail)
     assert web.refused("shelve")["code"] in ("BackupFailed", "BackupNotKept") and has_its_disks(web)
     assert web.case.state() == OFF
 

@@ -17,7 +17,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute import errors
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import volume
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk.virtual_size import QCOW2_MAGIC
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import volumes as fleet_volumes
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import volume_hosts as fleet_volumes
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
 from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints, volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError

@@ -12,7 +12,7 @@ from moved_instance import BIG, UUID
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import commit_move
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import GroupPolicyViolation, HostUnknown
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Move
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.planned_move import Move
 from ansible_collections.berth.kvm.plugins.module_utils.model.quota import QuotaExceeded
 
 SMALL = {"vcpus": 1, "memory_mb": 128}

@@ -17,16 +17,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "protocol"))
 import history_engine  # noqa: E402
 from memory_engine import MemoryEngine  # noqa: E402
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import move as procedure  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import keys  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.moves import MovesOnEngine  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import (  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.planned_move import (  # noqa: E402
     Candidate,
     Move,
     Token,
     Walk,
 )
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import move as procedure  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import keys  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.moves import MovesOnEngine  # noqa: E402
 
 WEB, DB = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "1b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 GROUP = "2b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"

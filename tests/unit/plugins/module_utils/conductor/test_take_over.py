@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import addressing, take_over, volumes
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import addressing, take_over, volume_hosts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import DisksOwnerUnknown, HostNotLost
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.plan import CLAIMING, FAILED
@@ -174,7 +174,7 @@ def test_a_volume_that_another_host_has_by_now_stays_there():
     instance["spec"]["project_id"] = "default"
     volume = {"uuid": volume_uuid("default", "db"), "name": "db", "instance": None, "phase": "active", "size_gb": 2}
     has = Fleet({"kvm2": {"volumes": [volume]}}, {})
-    volumes.settle({"web1": instance}, has)
+    volume_hosts.settle({"web1": instance}, has)
     assert instance["error"]["code"] == "VolumeElsewhere"
 
 
@@ -183,7 +183,7 @@ def test_a_claim_of_it_that_a_killed_run_left_is_taken_up_again():
     instance["spec"]["project_id"] = "default"
     volume = {"uuid": volume_uuid("default", "db"), "name": "db", "phase": "claimed", "role": "CLAIM", "size_gb": 2}
     has = Fleet({"kvm2": {"volumes": [{**volume, "instance": {"uuid": WEB, "name": "web1"}}]}}, {"kvm3": "UNREACHABLE"})
-    volumes.settle({"web1": instance}, has, ["kvm1"])
+    volume_hosts.settle({"web1": instance}, has, ["kvm1"])
     assert "error" not in instance and instance["spec"]["volumes"] == [{**DB, "new": True}]
 
 

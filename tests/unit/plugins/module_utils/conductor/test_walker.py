@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import sequences
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.planned_move import Candidate, Move, Token, Walk
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import move as procedure
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.walk import Candidate, Move, Token, Walk
 from ansible_collections.berth.kvm.plugins.module_utils.model.migration import TAKING
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, outcome_of_create, volumes
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, outcome_of_create, volume_hosts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.plan import ACTIVE, BUILDING, EXISTING, FAILED
 from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints
@@ -46,7 +46,7 @@ def instance(*names, of=None, state=None, **spec):
 
 
 def settled(web, has, lost=()):
-    volumes.settle({web["name"]: web}, has, lost)
+    volume_hosts.settle({web["name"]: web}, has, lost)
     return web
 
 
@@ -109,13 +109,13 @@ def test_another_host_that_was_asked_for_is_refused_by_name():
 
 def test_two_instances_of_one_run_do_not_share_a_volume():
     first, second = instance("db"), instance("db", of=WEB2)
-    volumes.settle({"web1": first, "web2": second}, fleet(kvm1=[]))
+    volume_hosts.settle({"web1": first, "web2": second}, fleet(kvm1=[]))
     assert "state" not in first and second["error"]["code"] == "VolumeInUse"
 
 
 def test_who_cannot_have_a_volume_takes_it_from_nobody_who_has_it():
     first, second = instance("db"), instance("db", of=WEB2)
-    volumes.settle({"web1": first, "web2": second}, fleet(kvm1=[told(instance=WEB2)]))
+    volume_hosts.settle({"web1": first, "web2": second}, fleet(kvm1=[told(instance=WEB2)]))
     assert first["error"]["code"] == "VolumeInUse" and "state" not in second
 
 
@@ -130,9 +130,9 @@ def test_of_two_runs_that_make_one_volume_on_two_hosts_who_sees_the_other_gives_
     plan = {"instances": {"web1": web}, "withdraw": {}}
     uuid = volume_uuid("default", "db")
     has = {"volumes": [{"uuid": uuid}]}
-    volumes.check_claims(plan, {"kvm1": has, "kvm2": {"volumes": []}}, {}, ())
+    volume_hosts.check_claims(plan, {"kvm1": has, "kvm2": {"volumes": []}}, {}, ())
     assert web["state"] == BUILDING
-    volumes.check_claims(plan, {"kvm1": has, "kvm2": has}, {}, ())
+    volume_hosts.check_claims(plan, {"kvm1": has, "kvm2": has}, {}, ())
     assert (web["state"], web["error"]["code"]) == (FAILED, "VolumeConflict")
     assert plan["withdraw"] == {"kvm1": [{"uuid": "u1", "token": "t"}]}
 
@@ -141,33 +141,35 @@ def test_an_instance_that_failed_before_keeps_its_error_and_no_claim_of_it_is_wi
     web = {**instance("db"), "state": FAILED, "host": "kvm1", "token": "t", "error": {"code": "NoValidHost"}}
     web["spec"]["volumes"][0]["new"] = True
     plan = {"instances": {"web1": web}, "withdraw": {}}
-    volumes.check_claims(plan, {"kvm1": {}, "kvm2": {"volumes": [{"uuid": told()["uuid"]}]}}, {}, ())
+    volume_hosts.check_claims(plan, {"kvm1": {}, "kvm2": {"volumes": [{"uuid": told()["uuid"]}]}}, {}, ())
     assert (web["error"]["code"], plan["withdraw"]) == ("NoValidHost", {})
 
 
 def test_a_host_that_became_silent_after_the_claim_may_have_the_volume():
     web = {**instance("db"), "state": BUILDING, "host": "kvm1", "token": "t"}
     web["spec"]["volumes"][0]["new"] = True
-    volumes.check_claims({"instances": {"web1": web}, "withdraw": {}}, {"kvm1": {}}, {"kvm2": "UNREACHABLE: no"}, ())
+    volume_hosts.check_claims(
+        {"instances": {"web1": web}, "withdraw": {}}, {"kvm1": {}}, {"kvm2": "UNREACHABLE: no"}, ()
+    )
     assert web["error"]["code"] == "VolumeUnknown"
 
 
 def test_what_is_attached_to_an_instance_that_runs_has_to_be_on_its_host():
     wanted = [{"name": "db", "uuid": volume_uuid("default", "db")}]
-    assert volumes.to_have(fleet(kvm1=[told()]), "web1", "u1", "kvm1", wanted, ()) == []
+    assert volume_hosts.to_have(fleet(kvm1=[told()]), "web1", "u1", "kvm1", wanted, ()) == []
     for has, error in (
         (fleet(kvm1=[], kvm2=[told()]), VolumeElsewhere),
         (fleet(kvm1=[], silent=["kvm2"]), VolumeUnknown),
         (fleet(kvm1=[told(instance=WEB2)]), VolumeInUse),
     ):
         with pytest.raises(error):
-            volumes.to_have(has, "web1", "u1", "kvm1", wanted, ())
+            volume_hosts.to_have(has, "web1", "u1", "kvm1", wanted, ())
 
 
 def test_only_a_volume_that_is_free_and_known_to_be_alone_is_deleted():
     uuid = volume_uuid("default", "db")
-    assert volumes.to_delete(fleet(kvm1=[], kvm2=[told()]), "db", uuid, {}, ()) == "kvm2"
-    assert volumes.to_delete(fleet(kvm1=[]), "db", uuid, {"db": {}}, ()) is None
+    assert volume_hosts.to_delete(fleet(kvm1=[], kvm2=[told()]), "db", uuid, {}, ()) == "kvm2"
+    assert volume_hosts.to_delete(fleet(kvm1=[]), "db", uuid, {"db": {}}, ()) is None
     for has, error in (
         (fleet(kvm1=[told(instance=WEB1)]), VolumeInUse),
         (fleet(kvm1=[], silent=["kvm2"]), VolumeUnknown),
@@ -175,7 +177,7 @@ def test_only_a_volume_that_is_free_and_known_to_be_alone_is_deleted():
         (fleet(kvm1=[told("dbs")]), VolumeNotFound),
     ):
         with pytest.raises(error):
-            volumes.to_delete(has, "db", uuid, {}, ())
+            volume_hosts.to_delete(has, "db", uuid, {}, ())
 
 
 @pytest.mark.follows("delete_volume_again")
@@ -183,7 +185,10 @@ def test_a_half_deleted_volume_is_deleted_again_and_then_made_anew():
     web = settled(instance("db"), fleet(kvm1=[told(phase="deleting")]))
     assert web["error"]["hint"] == volume_hints.delete_volume_again("db", "default")
     assert "-e berth_project=default" in web["error"]["hint"]  # another project may have a volume db that is free
-    assert volumes.to_delete(fleet(kvm1=[told(phase="deleting")]), "db", volume_uuid("default", "db"), {}, ()) == "kvm1"
+    assert (
+        volume_hosts.to_delete(fleet(kvm1=[told(phase="deleting")]), "db", volume_uuid("default", "db"), {}, ())
+        == "kvm1"
+    )
     assert settled(instance("db"), fleet(kvm1=[]))["spec"]["volumes"][0]["new"] is True
 
 
@@ -215,15 +220,15 @@ def test_what_has_volumes_is_resized_on_its_host_where_it_may_and_else_goes_wher
 def test_in_the_middle_of_a_move_a_volume_is_where_its_owner_is_and_nobody_elses(there, owner):
     moving_fleet = fleet(**{host: [told(instance=WEB1, role=role)] for role, host in there.items()})
     uuid = volume_uuid("default", "db")
-    assert [host for host, _told in volumes.find(moving_fleet, uuid)] == [owner]
+    assert [host for host, _told in volume_hosts.find(moving_fleet, uuid)] == [owner]
     with pytest.raises(VolumeInUse):
-        volumes.to_delete(moving_fleet, "db", uuid, {}, ())
+        volume_hosts.to_delete(moving_fleet, "db", uuid, {}, ())
 
 
 def test_two_owners_of_a_volume_are_told_whoever_else_knows_of_it():
     both = fleet(kvm1=[told(role="OWN")], kvm2=[told(role="OWN")], kvm3=[told(role="OUT")])
     with pytest.raises(VolumeDuplicate, match="kvm1.*kvm2"):
-        volumes.to_delete(both, "db", volume_uuid("default", "db"), {}, ())
+        volume_hosts.to_delete(both, "db", volume_uuid("default", "db"), {}, ())
 
 
 def test_what_a_delete_would_remove_against_the_inventory_is_told_by_create():
@@ -275,18 +280,18 @@ def test_an_inventory_without_volumes_says_nothing_about_what_an_instance_boots_
 def test_what_no_host_has_is_made_for_an_instance_that_is_there_and_so_is_what_an_ended_run_had_begun():
     db = volume_uuid("default", "db")
     wanted = [{"name": "db", "uuid": db}]
-    assert volumes.to_have(fleet(kvm1=[], kvm2=[]), "web1", "u1", "kvm1", wanted, ()) == [db]
+    assert volume_hosts.to_have(fleet(kvm1=[], kvm2=[]), "web1", "u1", "kvm1", wanted, ()) == [db]
     for phase, role in (("claimed", "CLAIM"), ("building", "OWN")):
         left = told(phase=phase, role=role)
-        assert volumes.to_have(fleet(kvm1=[left], kvm2=[]), "web1", "u1", "kvm1", wanted, ()) == [db]
+        assert volume_hosts.to_have(fleet(kvm1=[left], kvm2=[]), "web1", "u1", "kvm1", wanted, ()) == [db]
         with pytest.raises(VolumeUnknown):  # that run had not read all hosts after its claim
-            volumes.to_have(fleet(kvm1=[left], silent=["kvm2"]), "web1", "u1", "kvm1", wanted, ())
-    assert volumes.to_have(fleet(kvm1=[told(instance=WEB1)]), "web1", "u1", "kvm1", wanted, ()) == []
+            volume_hosts.to_have(fleet(kvm1=[left], silent=["kvm2"]), "web1", "u1", "kvm1", wanted, ())
+    assert volume_hosts.to_have(fleet(kvm1=[told(instance=WEB1)]), "web1", "u1", "kvm1", wanted, ()) == []
 
 
 def test_what_ended_runs_had_begun_on_two_hosts_can_be_removed():
     both = fleet(kvm1=[told(phase="claimed", role="CLAIM")], kvm2=[told(phase="claimed", role="CLAIM")])
-    assert volumes.to_delete(both, "db", volume_uuid("default", "db"), {}, ()) == "kvm1"
+    assert volume_hosts.to_delete(both, "db", volume_uuid("default", "db"), {}, ()) == "kvm1"
 
 
 BEGUN = {"phase": "claimed", "role": "CLAIM"}
@@ -313,7 +318,10 @@ def test_of_claims_that_belong_to_no_instance_none_is_gone_on_with_until_all_but
     assert web["error"]["code"] == "VolumeConflict"
     assert "begun to make volume db on kvm1 and on kvm2" in web["error"]["message"]
     assert web["error"]["hint"] == volume_hints.delete_begun_elsewhere("db", "default", "kvm1")
-    assert volumes.to_delete(fleet(kvm1=[told(**BEGUN)], kvm2=[told(**BEGUN)]), "db", told()["uuid"], {}, ()) == "kvm1"
+    assert (
+        volume_hosts.to_delete(fleet(kvm1=[told(**BEGUN)], kvm2=[told(**BEGUN)]), "db", told()["uuid"], {}, ())
+        == "kvm1"
+    )
     alone = settled(instance("db"), fleet(kvm1=[], kvm2=[told(**BEGUN)]))
     assert alone["spec"]["requested_destination"]["host"] == "kvm2"
 
@@ -325,8 +333,8 @@ def test_a_volume_whose_record_a_host_cannot_read_is_neither_made_attached_nor_r
     assert (web["state"], web["error"]["code"]) == (FAILED, "VolumeDamaged")
     assert "kvm2" in web["error"]["message"] and said in web["error"]["message"]
     for refused in (
-        lambda: volumes.to_delete(has, "db", db, {"db": {}}, ()),
-        lambda: volumes.to_have(has, "web1", "u1", "kvm2", [{"name": "db", "uuid": db, "size_gb": 2}], ()),
+        lambda: volume_hosts.to_delete(has, "db", db, {"db": {}}, ()),
+        lambda: volume_hosts.to_have(has, "web1", "u1", "kvm2", [{"name": "db", "uuid": db, "size_gb": 2}], ()),
     ):
         with pytest.raises(VolumeDamaged):
             refused()

@@ -1,8 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a backup comes to be in its directory, wherever that is: its id, the files for what changed, what is read back of
-them, its description and its name, and which older ones go, by a retention or a person's word."""
+"""The chain of an instance's backups in its directory, wherever that is: the id of the next one, its files for what changed,
+what is read back of them, its description and its name, and which older ones go, by a retention or a person's word."""
 
 from __future__ import annotations
 

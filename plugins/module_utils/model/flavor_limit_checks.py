@@ -10,7 +10,7 @@ import functools
 import re
 from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple
 
-from . import limits
+from . import flavor_limits
 from .errors import InvalidInput
 
 
@@ -33,9 +33,13 @@ RANGES: Dict[str, Range] = {
     "quota:cpu_shares": Range(1, 10000),  # of cgroup v2
     "quota:cpu_period": Range(1000, 10**6),
     "quota:cpu_quota": Range(1000, 17592186044415, True),
-    **{"quota:disk_" + part: Range(1, 10**15) for part in limits.DISK},  # QEMU's
+    **{"quota:disk_" + part: Range(1, 10**15) for part in flavor_limits.DISK},  # QEMU's
     # libvirt's, for a running guest
-    **{"quota:vif_%s_%s" % (way, part): Range(1, 2**32 - 1) for way in limits.DIRECTIONS for part in limits.OF_NIC},
+    **{
+        "quota:vif_%s_%s" % (way, part): Range(1, 2**32 - 1)
+        for way in flavor_limits.DIRECTIONS
+        for part in flavor_limits.OF_NIC
+    },
 }
 
 
@@ -60,7 +64,7 @@ def _number(field: str, name: str, value: Any) -> None:
 
 def _totals(specs: Mapping[str, Any], field: str) -> None:
     """libvirt takes no total beside a part of it."""
-    found = limits.of_disk(specs)
+    found = flavor_limits.of_disk(specs)
     for unit in ("bytes", "iops"):
         total, read, write = ("%s_%s_sec" % (what, unit) for what in ("total", "read", "write"))
         if total in found and (read in found or write in found):
@@ -69,7 +73,7 @@ def _totals(specs: Mapping[str, Any], field: str) -> None:
 
 
 def _averages(specs: Mapping[str, Any], field: str) -> None:
-    for way, numbers in limits.of_nic(specs).items():
+    for way, numbers in flavor_limits.of_nic(specs).items():
         if "average" not in numbers:
             name = "quota:vif_%s_%s" % (way, next(iter(numbers)))
             raise InvalidInput("%s.%s" % (field, name), specs[name], "quota:vif_%s_average beside it" % way)
