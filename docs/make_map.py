@@ -44,7 +44,7 @@ Files whose names begin with a room are below `plugins/module_utils/`.
 | the order of an operation | `conductor/procedures/` |
 | the steps of a move | `conductor/sequences.py` for their order, `compute/move/steps/` for each |
 | the states of a record | `model/lifecycle.py` |
-| what doctor finds | `compute/host/checkup.py` on a host, `conductor/doctor.py` over all |
+| what doctor finds | `compute/host/doctor.py` on a host, `conductor/doctor.py` over all |
 | with which status doctor ends | `playbooks/tasks/doctor.yml` |
 | what the report shows | `conductor/fleet_report.py` for its content, `plugins/plugin_utils/report_page.py` for the page |
 | the table that ends a run | `conductor/closing_table.py`, `conductor/outcome_of_create.py`, `conductor/outcome_of_move.py` |

@@ -605,7 +605,7 @@ from ..module_utils.compute.disk.differences import reported_missing
 from ..module_utils.compute.errors import failing
 from ..module_utils.compute.guest import adoptable, settled
 from ..module_utils.compute.guest.addresses import awaited, of_instances
-from ..module_utils.compute.host import checkup, facts
+from ..module_utils.compute.host import doctor, facts
 from ..module_utils.compute.host.host import Host
 from ..module_utils.compute.move.onlooker import Onlooker
 from ..module_utils.compute.move.steps.common import view_of
@@ -657,7 +657,7 @@ def disks_of_others(uuids):
 def examine(fix):
     """Return what only this host can see of its health, its clock, and all that it remembers of other hosts."""
     host = Host.here("doctor")
-    return {"findings": checkup.look(host, fix), "clock": time.time(), "notes": whereabouts.recall_all(host.store)}
+    return {"findings": doctor.look(host, fix), "clock": time.time(), "notes": whereabouts.recall_all(host.store)}
 
 
 def main():

@@ -134,7 +134,7 @@ TODO: Dict[str, Callable[[str, str, str], str]] = {
 
 
 def examine(case: Case, of_registry: Iterable[Finding] = ()) -> List[Finding]:
-    """All findings, the worst first. ``of_registry``: see registry/checkup.py."""
+    """All findings, the worst first. ``of_registry``: see registry/doctor.py."""
     found = [
         *of_registry,
         *_silent(case),

@@ -17,7 +17,7 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import durable, paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostNotPrepared
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import as_qemu, checkup, preparation
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import as_qemu, doctor, preparation
 
 QEMU = (64055, 64055)
 CAPABILITIES = """<capabilities><host><secmodel><model>dac</model><doi>0</doi>
@@ -131,5 +131,5 @@ def test_the_doctor_names_it(prepared, top):
     (pki / "qemu").chmod(0o700)
     prepared.connection.getCapabilities = lambda: CAPABILITIES
     prepared.pool_paths = lambda: []
-    found = list(checkup._as_qemu(prepared, str(pki)))
+    found = list(doctor._as_qemu(prepared, str(pki)))
     assert [one["code"] for one in found] == ["ClosedToQemu"] and found[0]["said"].endswith(str(pki / "qemu"))

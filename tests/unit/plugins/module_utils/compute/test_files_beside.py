@@ -19,7 +19,7 @@ from disk_case import CHECKSUM, FLAVOR, OP, UUID, make_guest, overlay, record
 from ansible_collections.berth.kvm.plugins.module_utils.compute import errors, paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk_chain
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import doctor as host_doctor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.model import volumes
 
@@ -152,7 +152,7 @@ def test_a_start_does_not_mind_what_lies_beside_the_disks(guest):
 
 
 def beside_disks(web):
-    return [found for found in checkup.look(web.host) if found["code"] == "FilesBeside"]
+    return [found for found in host_doctor.look(web.host) if found["code"] == "FilesBeside"]
 
 
 @pytest.mark.follows("take_files_away")

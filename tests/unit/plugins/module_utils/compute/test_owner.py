@@ -16,7 +16,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import disk, owner
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksOfAnotherHost, StateUnsafe
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import doctor as host_doctor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, state_hints
 
@@ -116,9 +116,9 @@ def test_a_directory_from_a_backup_of_another_host_is_owned_as_the_message_says_
     case = Case(make_host(), wanted())
     case.make()
     case.instance().stopped(0)
-    assert list(checkup._disks(case.host, [case.record])) == []
+    assert list(host_doctor._disks(case.host, [case.record])) == []
     owner.write(str(case.host.pool), case.uuid, OTHER)
-    (found,) = checkup._disks(case.host, [case.record])
+    (found,) = host_doctor._disks(case.host, [case.record])
     todo = doctor.TODO[found["code"]]("this host", "web1", found["said"])
     with pytest.raises(DisksOfAnotherHost) as refused:
         case.instance().started()

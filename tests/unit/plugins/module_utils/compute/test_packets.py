@@ -12,7 +12,7 @@ from mend_case import told
 from packet_filter_case import nic, rule, secured
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import mend, network, packet_path, power, settled
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import doctor as host_doctor
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor, drift
 from ansible_collections.berth.kvm.plugins.module_utils.model import packet_hints
@@ -170,28 +170,28 @@ def test_the_facts_tell_it_and_create_looks_at_such_an_instance(web, kernel):
 
 @pytest.mark.follows("packets_of_guest")
 def test_the_doctor_finds_and_repairs_it(web, kernel, monkeypatch):
-    monkeypatch.setattr(checkup.domains, "states", lambda _libvirt: {web.uuid: (web.domain, "running")})
+    monkeypatch.setattr(host_doctor.domains, "states", lambda _libvirt: {web.uuid: (web.domain, "running")})
     flush(kernel)
-    (found,) = checkup._packets(web.host, [web.record], False)
+    (found,) = host_doctor._packets(web.host, [web.record], False)
     assert (found["code"], found["severity"], found["fixed"]) == (packet_path.OPEN, "error", False)
     assert "berth_fix=true" in doctor.TODO[found["code"]]("kvm1", "web1", found["said"])
-    (found,) = checkup._packets(web.host, [web.record], True)
-    assert found["fixed"] and list(checkup._packets(web.host, [web.record], False)) == []
+    (found,) = host_doctor._packets(web.host, [web.record], True)
+    assert found["fixed"] and list(host_doctor._packets(web.host, [web.record], False)) == []
 
 
 def test_the_doctor_leaves_to_its_next_run_what_it_has_no_time_for(web, kernel, monkeypatch):
-    monkeypatch.setattr(checkup.domains, "states", lambda _libvirt: {web.uuid: (web.domain, "running")})
-    monkeypatch.setattr(checkup, "MENDING", 0)
+    monkeypatch.setattr(host_doctor.domains, "states", lambda _libvirt: {web.uuid: (web.domain, "running")})
+    monkeypatch.setattr(host_doctor, "MENDING", 0)
     flush(kernel)
-    (found,) = checkup._packets(web.host, [web.record], True)
+    (found,) = host_doctor._packets(web.host, [web.record], True)
     assert not found["fixed"] and wrong(web) == [packet_path.OPEN]
 
 
 def test_the_doctor_tells_what_it_could_not_read(web, kernel, monkeypatch):
-    monkeypatch.setattr(checkup.domains, "states", lambda _libvirt: {web.uuid: (web.domain, "running")})
+    monkeypatch.setattr(host_doctor.domains, "states", lambda _libvirt: {web.uuid: (web.domain, "running")})
     del kernel.says["ebtables-save"]
     with pytest.raises(packet_path.PacketRulesNotRead, match="ebtables"):
-        list(checkup._packets(web.host, [web.record], False))
+        list(host_doctor._packets(web.host, [web.record], False))
 
 
 def test_a_guest_that_has_arrived_is_looked_at_as_soon_as_it_runs(web, kernel, monkeypatch):

@@ -18,7 +18,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     SavedMemoryGone,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import acts, domain, gate, pause, power
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints, host_hints, migration
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceIsLocked
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
@@ -280,7 +280,7 @@ def test_the_doctor_finds_what_is_not_as_the_state_says_and_nothing_else(web, no
     made(web, now)
 
     def found():
-        return [each["code"] for each in checkup._domains(web.host, [web.record])]
+        return [each["code"] for each in doctor._domains(web.host, [web.record])]
 
     assert found() == []
     web.domain.end(fake_libvirt.DESTROYED)
@@ -302,7 +302,7 @@ def test_what_the_doctor_advises_where_libvirt_lost_the_definition_is_not_refuse
     made(web, *([now] if now else ()))
     web.domain.end(fake_libvirt.DESTROYED)
     del web.host.connection.domains[web.uuid]
-    (found,) = checkup._domains(web.host, [web.record])
+    (found,) = doctor._domains(web.host, [web.record])
     assert (found["code"], "not defined" in found["said"]) == (code, True)
     for way in ways:
         act(web, **way)

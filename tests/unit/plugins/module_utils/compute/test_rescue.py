@@ -28,7 +28,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import (
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.rescue import RescueNotPossible
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.set_aside import stop as stop_copy
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import doctor as host_doctor
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.record_copy import take_back
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor, interrupted
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.outcome_of_create import left_as_found
@@ -316,7 +316,7 @@ def test_nothing_is_missed_and_nothing_is_mended_while_it_is_rescued(web):
     web.act("rescued")
     assert disk_chain.found_on(web.host, web.record) == []
     assert mend.differing(web.instance(), web.record) == {}
-    assert not [each for each in checkup.look(web.host) if each["uuid"] == web.uuid]
+    assert not [each for each in host_doctor.look(web.host) if each["uuid"] == web.uuid]
     assert FROM["checksum"] in unused_images.checksums([web.record])
 
 
@@ -330,7 +330,7 @@ def test_a_lost_disk_of_the_rescue_does_not_keep_it_from_going_back(web):
 def test_the_doctor_names_one_whose_guest_is_off_and_what_it_says_starts_it(web):
     web.act("rescued")
     web.domain.destroy()
-    (found,) = [each for each in checkup.look(web.host) if each["uuid"] == web.uuid]
+    (found,) = [each for each in host_doctor.look(web.host) if each["uuid"] == web.uuid]
     assert found["code"] == "RescuedGuestOff"
     assert doctor.TODO["RescuedGuestOff"]("kvm1", "web1", "") == operation_hints.rescued_and_off("web1")
     assert web.act("rescued") and web.state() == RESCUED and web.boots_from() == ["rescue.qcow2"]

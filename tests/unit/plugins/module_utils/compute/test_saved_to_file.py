@@ -15,7 +15,7 @@ from instance_case import Case, Killed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, GuestSaved
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power, settled, update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.power import recover
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move.moving_host import Effects
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.doctor import TODO
 from ansible_collections.berth.kvm.plugins.module_utils.model import disk_hints
@@ -129,12 +129,12 @@ def test_people_are_told_wherever_the_guest_is_looked_at(web):
 
 
 def test_the_doctor_finds_it_with_what_helps(web):
-    (found,) = checkup._domains(web.host, [web.record])
+    (found,) = doctor._domains(web.host, [web.record])
     assert (found["code"], found["severity"]) == ("GuestSaved", "warning")
     assert found["said"] == "web1 is off: its memory was saved to a file with virsh save"
     assert TODO["GuestSaved"]("kvm1", "web1", found["said"]) == HINT
     web.instance().stopped(0)
-    assert list(checkup._domains(web.host, [web.record])) == []
+    assert list(doctor._domains(web.host, [web.record])) == []
 
 
 def test_it_can_be_deleted(web):

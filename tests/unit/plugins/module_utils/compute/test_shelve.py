@@ -30,7 +30,7 @@ from small_disks import holds
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts as backup_acts
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import keep, place, restore
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import acts, gate, shelve
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import drained
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import interrupted
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.outcome_of_create import left_as_found
@@ -354,8 +354,8 @@ def test_what_a_killed_run_left_is_ended_by_its_own_operation(task, ended_by):
 
 def test_the_doctor_does_not_miss_a_guest_that_is_shelved(web):
     web.good("shelve")
-    assert list(checkup._domains(web.case.host, [web.case.record])) == []
-    assert list(checkup._disks(web.case.host, [web.case.record])) == []
+    assert list(doctor._domains(web.case.host, [web.case.record])) == []
+    assert list(doctor._disks(web.case.host, [web.case.record])) == []
 
 
 def test_what_was_restored_counts_as_used_before_the_guest_starts(web, monkeypatch):

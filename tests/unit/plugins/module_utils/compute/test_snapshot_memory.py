@@ -20,7 +20,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     SnapshotNotPossible,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import acts, domain, snapshots
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.model import migration
 from ansible_collections.berth.kvm.plugins.module_utils.model import snapshots as named
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import (
@@ -270,7 +270,7 @@ def test_the_file_is_no_strange_one_beside_the_disks_and_is_missed(web):
     take(web)
     disk_chain.check_beside(web.host, web.record)
     memory(web).unlink()
-    assert [each["said"] for each in checkup._snapshots(web.host, [web.record])] == [
+    assert [each["said"] for each in doctor._snapshots(web.host, [web.record])] == [
         "it is not whole in memory of web1: snapshot one"
     ]
     with pytest.raises(SnapshotIncomplete, match="not in memory"):

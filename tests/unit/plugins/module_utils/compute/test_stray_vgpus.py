@@ -11,7 +11,7 @@ import shutil
 import pytest
 from fake_gpus import FakeGpus
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
 from ansible_collections.berth.kvm.plugins.module_utils.model import vgpus
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
@@ -25,12 +25,12 @@ RUNS = "<domain><name>copy</name><uuid>%s</uuid><devices><x uuid='%s'/></devices
 
 @pytest.fixture
 def gpus(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkup, "_pool", lambda _host, _fix: ())
+    monkeypatch.setattr(doctor, "_pool", lambda _host, _fix: ())
     return FakeGpus(tmp_path, monkeypatch).add(GPU, nvidia_35=4)
 
 
 def strays(host, fix=False):
-    found = [one for one in checkup.look(host, fix) if one["code"] == "VgpuWithoutRecord"]
+    found = [one for one in doctor.look(host, fix) if one["code"] == "VgpuWithoutRecord"]
     return [(one["uuid"], one["severity"], one["fixed"]) for one in found]
 
 

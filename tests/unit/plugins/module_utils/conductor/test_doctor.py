@@ -11,7 +11,7 @@ import re
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import packet_path
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import checkup
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import doctor as host_doctor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet, read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
@@ -365,9 +365,9 @@ def test_a_clock_that_differs_is_told_with_the_time_that_the_answer_took_taken_o
 
 
 def test_each_code_that_a_host_may_send_has_something_to_do():
-    sent = set(re.findall(r'finding\(\s*"(\w+)"', inspect.getsource(checkup)))
+    sent = set(re.findall(r'finding\(\s*"(\w+)"', inspect.getsource(host_doctor)))
     of_packets = {packet_path.UNPLUGGED, packet_path.OPEN, packet_path.CLOSED}
-    assert sent and sent | {"StateUnsafe", *checkup.SAID} | of_packets == set(doctor.TODO)
+    assert sent and sent | {"StateUnsafe", *host_doctor.SAID} | of_packets == set(doctor.TODO)
 
 
 def test_the_table_has_80_columns_the_worst_first_and_each_says_what_to_do():

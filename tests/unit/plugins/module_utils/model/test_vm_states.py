@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.acts import ACTS
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host.checkup import SAID
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host.doctor import SAID
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.doctor import TODO
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.operations import OPERATIONS
 from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import ALIVE

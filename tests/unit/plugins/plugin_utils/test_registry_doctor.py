@@ -15,7 +15,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry impor
 from ansible_collections.berth.kvm.plugins.plugin_utils import (
     etcd_users,
     registry_access,
-    registry_checkup,
+    registry_doctor,
     registry_members,
 )
 
@@ -26,7 +26,7 @@ def codes(monkeypatch, directory, members):
     """What is found where berth_registry names these members."""
     monkeypatch.setattr(registry_access, "members_of_run", lambda _action, _vars: members)
     monkeypatch.setattr(registry_access, "directory_of_run", lambda _vars, _hosts: str(directory))
-    return [finding.code for finding in registry_checkup.findings(SimpleNamespace(), {}, [])]
+    return [finding.code for finding in registry_doctor.findings(SimpleNamespace(), {}, [])]
 
 
 def test_a_run_over_the_hosts_alone_asks_nobody(monkeypatch):

@@ -8,24 +8,24 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import checkup
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.model import registry_hints, registry_member_hints
 
 NOW = 1_800_000_000.0
 GIB = 1 << 30
-GOOD = {"has_leader": True, "version": "3.4.23", "used": GIB, "quota": 4 * GIB, "ends": NOW + 400 * checkup.DAY}
+GOOD = {"has_leader": True, "version": "3.4.23", "used": GIB, "quota": 4 * GIB, "ends": NOW + 400 * doctor.DAY}
 META = {"schema": 1, "incarnation": "one", "kind": "etcd", "open": True}
 
 
 def found(*members, **more):
     """Three members, those given and good ones -> [(severity, code, where)]."""
-    each = [*members, *(checkup.MemberSeen("kvm%d" % number, **GOOD) for number in (1, 2, 3))][:3]
-    seen = checkup.RegistrySeen(**{"members": each, "meta": META, **more})
-    return {finding.code: finding for finding in checkup.findings(seen, NOW)}
+    each = [*members, *(doctor.MemberSeen("kvm%d" % number, **GOOD) for number in (1, 2, 3))][:3]
+    seen = doctor.RegistrySeen(**{"members": each, "meta": META, **more})
+    return {finding.code: finding for finding in doctor.findings(seen, NOW)}
 
 
 def member(name="kvm9", **change):
-    return checkup.MemberSeen(name, **{**GOOD, **change})
+    return doctor.MemberSeen(name, **{**GOOD, **change})
 
 
 def test_nothing_is_found_at_a_good_registry():
@@ -41,7 +41,7 @@ def test_nothing_is_found_at_a_good_registry():
         ([], {"alarms": ["NOSPACE"]}, "RegistryFull", "error", "", "give_more_space"),
         ([member(used=4 * GIB - 1)], {}, "RegistryNearlyFull", "warning", "kvm9", "give_more_space"),
         ([member(version="3.5.16")], {}, "RegistryVersionsDiffer", "note", "", "upgrade_members"),
-        ([member(ends=NOW + 29 * checkup.DAY)], {}, "RegistryCertificateEnds", "warning", "kvm9", "renew_members"),
+        ([member(ends=NOW + 29 * doctor.DAY)], {}, "RegistryCertificateEnds", "warning", "kvm9", "renew_members"),
     ],
 )
 def test_each_state_is_one_finding_that_says_what_to_do(members, more, code, severity, where, todo):
@@ -65,4 +65,4 @@ def test_a_registry_that_was_restored_is_told_until_all_hosts_were_compared():
 
 
 def test_a_member_that_is_silent_tells_nothing_else_about_itself():
-    assert list(found(checkup.MemberSeen("kvm1", "refused"))) == ["RegistryMemberSilent"]
+    assert list(found(doctor.MemberSeen("kvm1", "refused"))) == ["RegistryMemberSilent"]

@@ -17,8 +17,8 @@ from typing import Any, Dict, List
 from ..module_utils.conductor.doctor import Finding
 from ..module_utils.conductor.errors import RegistryAuthorityMissing, RegistryUnknown
 from ..module_utils.conductor.procedures.steps import Transact
-from ..module_utils.conductor.registry import checkup, keys
-from ..module_utils.conductor.registry.checkup import MemberSeen, RegistrySeen
+from ..module_utils.conductor.registry import doctor, keys
+from ..module_utils.conductor.registry.doctor import MemberSeen, RegistrySeen
 from . import registry_access
 from .etcd import REACH, Etcd, Member
 
@@ -36,9 +36,9 @@ def findings(action: Any, task_vars: Dict[str, Any], hosts: List[str]) -> List[F
     try:
         tls = registry_access.tls(registry_access.authority_in(directory))
     except RegistryAuthorityMissing as error:
-        return list(checkup.findings(RegistrySeen((), error), time.time()))
+        return list(doctor.findings(RegistrySeen((), error), time.time()))
     each = [_member(member, tls) for member in members]
-    return list(checkup.findings(_whole(registry_access.engine(members, directory), each), time.time()))
+    return list(doctor.findings(_whole(registry_access.engine(members, directory), each), time.time()))
 
 
 def _whole(engine: Etcd, members: List[MemberSeen]) -> RegistrySeen:

@@ -29,7 +29,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import gate, health
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.power import recover
-from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates, checkup
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import certificates
+from ansible_collections.berth.kvm.plugins.module_utils.compute.host import doctor as host_doctor
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.volume_store import VolumeStore
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
@@ -74,15 +75,15 @@ def well(prepared, wanted, monkeypatch, tmp_path):
     monkeypatch.setattr(prepared.connection, "storagePoolLookupByName", lambda name: pool)
     names = {fake_libvirt.RUNNING: "running", fake_libvirt.PAUSED: "paused", fake_libvirt.SHUTOFF: "shutdown"}
     monkeypatch.setattr(
-        checkup.domains,
+        host_doctor.domains,
         "states",
         lambda libvirt: {uuid: (guest, names[guest.now]) for uuid, guest in libvirt.domains.items()},
     )
     monkeypatch.setattr(certificates, "missing", lambda pki: [])
     monkeypatch.setattr(certificates, "is_good", lambda place, pki: True)
-    monkeypatch.setattr(checkup, "run", lambda *args, **more: "")
+    monkeypatch.setattr(host_doctor, "run", lambda *args, **more: "")
     server = socket.create_server(("localhost", 0))
-    yield prepared, uuid, lambda fix=False: checkup.look(prepared, fix, str(tmp_path), server.getsockname()[1])
+    yield prepared, uuid, lambda fix=False: host_doctor.look(prepared, fix, str(tmp_path), server.getsockname()[1])
     server.close()
 
 
@@ -287,7 +288,7 @@ def test_of_many_guests_that_hang_only_a_few_are_asked(well, monkeypatch):
 
     monkeypatch.setattr(health, "check_answers", hang)
     records = [host.store.read(uuid).replace(uuid=uuid[:-1] + digit) for digit in "0123456789"]
-    assert len(list(checkup._hung(host, records))) == checkup.MOST_HUNG
+    assert len(list(host_doctor._hung(host, records))) == host_doctor.MOST_HUNG
 
 
 def test_after_a_guest_that_was_waited_for_no_other_is_asked(well, monkeypatch):
@@ -301,7 +302,7 @@ def test_after_a_guest_that_was_waited_for_no_other_is_asked(well, monkeypatch):
 
     monkeypatch.setattr(health, "check_answers", hang)
     records = [host.store.read(uuid).replace(uuid=uuid[:-1] + digit) for digit in "01"]
-    assert len(list(checkup._hung(host, records))) == 1
+    assert len(list(host_doctor._hung(host, records))) == 1
 
 
 def test_an_instance_whose_seed_is_gone_is_found(well):
@@ -331,7 +332,7 @@ def test_certificates_are_found_that_are_missing_have_ended_or_end_soon(well, mo
     _host, _uuid, look = well
     good = [True]
     monkeypatch.setattr(certificates, "is_good", lambda place, pki: good[0])
-    monkeypatch.setattr(checkup, "_ends_soon", lambda path: True)
+    monkeypatch.setattr(host_doctor, "_ends_soon", lambda path: True)
     assert {one["code"] for one in look()} == {"CertificateEndsSoon"}
     good[0] = False
     assert {one["code"] for one in look()} == {"CertificateEnded"}
@@ -343,7 +344,7 @@ def test_a_port_that_is_closed_is_found(well, monkeypatch):
     def refuse(address, timeout):
         raise ConnectionRefusedError("refused")
 
-    monkeypatch.setattr(checkup.socket, "create_connection", refuse)
+    monkeypatch.setattr(host_doctor.socket, "create_connection", refuse)
     assert codes(well[2]()) == [("PortClosed", "warning", None, False)]
 
 
@@ -354,7 +355,7 @@ def test_a_check_that_cannot_be_made_is_told_and_the_others_are_made(well, monke
     def unreadable(*_args):
         raise PermissionError("no")
 
-    monkeypatch.setattr(checkup, "_permits", unreadable)
+    monkeypatch.setattr(host_doctor, "_permits", unreadable)
     assert [one["code"] for one in look()] == ["BootGateMissing", "CheckFailed"]
 
 
