@@ -66,7 +66,9 @@ class MovesOnEngine:
             others = holdings.others(draft, group["uuid"], instance["uuid"])
             names = yield from hosts.names(sorted({each for at in others.values() for each in at}))
             follow = walk.move.goes_with  # only while they are where the plan has them
-            stay = {uuid: [each for each in at if names.get(each, each) != follow.get(uuid)] for uuid, at in others.items()}
+            stay = {
+                uuid: [each for each in at if names.get(each, each) != follow.get(uuid)] for uuid, at in others.items()
+            }
             holdings.check_seat(instance["spec"], stay, destination, names)
         intent = keys.intent(self.run, keys.MOVE, destination, walk.token.op)
         epoch = max(keys.epoch_of(walk.move.views["source"]), entry["epoch"])

@@ -234,9 +234,7 @@ def test_a_migration_is_not_held_to_the_quota(case):
 def leave_group(case, goes_with, *others_on):
     case.has(group=GROUP)
     case.write(keys.group(GROUP), {WEB: [S], DB: list(others_on)})
-    return case.resize(
-        *RESIZING, group={"name": "close", "uuid": GROUP, "policy": "affinity"}, goes_with=goes_with
-    )
+    return case.resize(*RESIZING, group={"name": "close", "uuid": GROUP, "policy": "affinity"}, goes_with=goes_with)
 
 
 @pytest.mark.parametrize("others_on", [(S,), (D, S), (D,)])
@@ -246,7 +244,9 @@ def test_a_member_of_an_affinity_group_leaves_together_with_the_others(case, oth
 
 
 @pytest.mark.parametrize("goes_with, others_on, where", [({}, S, "kvm1"), ({DB: "kvm1"}, OTHER, "kvm3")])
-def test_a_member_of_an_affinity_group_does_not_leave_one_that_stays_or_went_elsewhere(case, goes_with, others_on, where):
+def test_a_member_of_an_affinity_group_does_not_leave_one_that_stays_or_went_elsewhere(
+    case, goes_with, others_on, where
+):
     walk = leave_group(case, goes_with, others_on)
     assert "members on " + where in walk.failure and case.asked == []
 
