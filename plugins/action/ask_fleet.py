@@ -73,7 +73,7 @@ class ActionModule(ControllerAction):
             answer, lines = _movability(found if only is None else [each for each in found if each.name in only])
             lines += ["%s is on no host that answers" % name for name in only or () if name not in answer]
         elif args["question"] == "what_if":
-            answer, lines = _what_if(known, args["gone"], args["like"], failures)
+            answer, lines = _what_if(known, list(dict.fromkeys(args["gone"])), args["like"], failures)
         elif args["question"] == "assert":
             answer, lines = _asserted(known, entries)
         else:
@@ -150,7 +150,7 @@ def _capacity(known, fleet, kept_free, gone=()):
         where = ", ".join("%d on %s" % (found.of_host[host], host) for host in sorted(taken) if found.of_host[host])
         rows.append((name, str(found.count), where or "nowhere"))
         why += ["%s, not one more: %s" % (name, reason) for _host, reason in sorted(found.limited.items())]
-    free = ", with %d hosts kept free" % kept_free if kept_free else ""
+    free = ", with %d host%s kept free" % (kept_free, "s" * (kept_free > 1)) if kept_free else ""
     return answer, ["how many more fit of each flavor alone%s:" % free, *table(("FLAVOR", "MORE", "WHERE"), rows), *why]
 
 

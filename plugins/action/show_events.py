@@ -8,12 +8,14 @@ from __future__ import annotations
 import time
 
 from ..module_utils.conductor import closing_table, fleet_events
+from ..module_utils.model.errors import joined
 from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..plugin_utils.answers_of_hosts import read_reports, reason_of
 from ..plugin_utils.controller import ControllerAction, results_fact
 from ..plugin_utils.fan_out import answers, ask
 from ..plugin_utils.inventory_variables import instances_among, kvm_hosts, variables
 from ..plugin_utils.screen import columns, say
+from ..plugin_utils.selection import in_inventory, not_found
 
 
 class ActionModule(ControllerAction):
@@ -36,6 +38,8 @@ class ActionModule(ControllerAction):
         told = {host: reply["histories"] for host, reply in replies.items() if host not in silent}
         events = fleet_events.of(told, only)
         left_out = {**fleet.verdicts, **silent}
+        if not left_out:
+            _check_known(task_vars, fleet, only or {}, {event["uuid"] for event in events})
         say("", *fleet_events.lines(events), *closing_table.hosts_left_out(left_out, columns()), "")
         return {**results_fact([], left_out), "events": events}
 
@@ -46,3 +50,14 @@ class ActionModule(ControllerAction):
             return None
         names = instances_among(task_vars, args["instances"])
         return {uuid_of(name, variables(task_vars, name, IDENTITY)): name for name in names}
+
+
+def _check_known(task_vars, fleet, only, seen):
+    """Raise InstanceNotFound for what was asked for by a name that no inventory, no host and no event has."""
+    unknown = [
+        name
+        for uuid, name in only.items()
+        if uuid not in seen and uuid not in fleet.places and not in_inventory(task_vars, name)
+    ]
+    if unknown:
+        raise joined(not_found(task_vars, fleet, name) for name in unknown)

@@ -1,13 +1,13 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Variables where nothing reads them, a mistake of the user: settings of KVM hosts on an instance, and what instances are
-like in the vars of a play or a role. A flavor on a KVM host is in selection.py.
+"""Variables where nothing reads them, a mistake of the user: settings of KVM hosts on an instance, those of an instance on a
+KVM host, and what instances are like in the vars of a play or a role. A flavor on a KVM host is in selection.py.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Sequence
+from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
 
 from ansible.parsing.vault import EncryptedString
 
@@ -40,17 +40,25 @@ OF_INVENTORY = {*INSTANCE, *CATALOG, "berth_locked", "berth_mend"} - {
 }
 
 
-def warn_of_misplaced(instances: Mapping[str, Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> None:
-    """``instances``: name -> its settings of KVM hosts. A value that one of the ``others``, the variables of KVM hosts
-    and of localhost, has too is a variable of group all; only the instance's own settings are misplaced."""
+ON_INSTANCE = ("a setting of KVM hosts and does nothing on an instance", "KVM hosts")
+ON_KVM_HOST = ("a variable of instances and does nothing on a KVM host", "instances")
+
+
+def warn_of_misplaced(
+    names: Iterable[str],
+    found_on: Mapping[str, Mapping[str, Any]],
+    others: Sequence[Mapping[str, Any]],
+    said: Tuple[str, str],
+) -> None:
+    """``names``: variables that count only on the ``others``, localhost among them; ``found_on``: host -> its variables. A value
+    that one of the others has too is a variable of group all. ``said``: how it is told, and where they count."""
     found: Dict[str, List[str]] = {}
-    for instance, own in instances.items():
-        for name, value in own.items():
-            if not any(name in other and other[name] == value for other in others):
-                found.setdefault(name, []).append(instance)
-    for name, names in sorted(found.items()):
-        text = "%s: %s is a setting of KVM hosts and does nothing on an instance" % (listed(names), name)
-        warn("%s. %s" % (text, input_hints.set_on_kvm_host(name)))
+    for name in names:
+        for host, own in found_on.items():
+            if name in own and not any(name in other and other[name] == own[name] for other in others):
+                found.setdefault(name, []).append(host)
+    for name, hosts in sorted(found.items()):
+        warn("%s: %s is %s. %s" % (listed(hosts), name, said[0], input_hints.set_where_it_counts(name, said[1])))
 
 
 def check_vars_of_play(task_vars: Mapping[str, Any], own: Mapping[str, Any]) -> None:

@@ -44,6 +44,7 @@ def rendered(field, render):
         said = " ".join(str(error).split())
         hint = fleet_hints.define_or_keep() if said.endswith("is undefined") else None
         hint = input_hints.give_vault_password() if "vault secrets" in said else hint
+        hint = input_hints.install_collection() if "plugin" in said and said.endswith("was not found.") else hint
         raise InvalidInput(field, "a template that fails", said, hint=hint) from None
 
 

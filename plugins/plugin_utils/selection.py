@@ -24,6 +24,7 @@ from ..module_utils.model.errors import BerthError, InvalidInput, joined, shorte
 from ..module_utils.model.identity import IDENTITY, RESERVED, project_of, uuid_of
 from ..module_utils.model.messages import hosts_named
 from ..module_utils.model.unknown_names import did_you_mean, nearest
+from .berth_name import is_only_requested
 from .inventory_variables import described, instances_among, is_true, kvm_hosts, raw_vars, variables, with_variable
 from .patterns import selects_anything
 from .screen import warn
@@ -48,6 +49,10 @@ def instances_alone(task_vars: Dict[str, Any], names: List[str], hosts: List[str
     """The names that are instances. Raises InvalidInput if one is a KVM host."""
     instances = instances_among(task_vars, names)
     both = [name for name in dict.fromkeys([*instances, *_meant(task_vars, hosts)]) if name in hosts]
+    given = [field for field in ("berth_new_name", "berth_name") if str(task_vars.get(field)) in both]
+    if given:
+        rule = "the name of an instance, and not of a KVM host"
+        raise InvalidInput(given[0], task_vars[given[0]], rule)
     if both:
         hint = input_hints.name_of_no_host(shortened(both))
         raise InvalidInput("inventory_hostname", shortened(both), "a name that no KVM host has", hint=hint)
@@ -230,7 +235,7 @@ def not_found(task_vars: Dict[str, Any], fleet: Fleet, name: str) -> InstanceNot
         how = "adopted" if own_uuids.was_adopted(fleet, uuid) else "renamed"
         text = "%s was %s, and the inventory does not say its uuid" % (name, how)
         return InstanceNotFound(text, hint=own_uuids.name_it(fleet, name, uuid))
-    if in_inventory(task_vars, name):
+    if in_inventory(task_vars, name) and not is_only_requested(task_vars, name):
         return InstanceNotFound("%s is on no host" % name, hint=hints.create_it(name))
     described = with_variable(task_vars, task_vars["groups"]["all"], "berth_flavor")
     held = [str(place["name"]) for places in fleet.places.values() for place in places if place.get("name")]

@@ -19,7 +19,7 @@ from ..module_utils.conductor.dynamic_inventory import ERROR, PUBLISHED
 from ..module_utils.conductor.errors import UnknownVariable
 from ..module_utils.model import host_settings, input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput, joined
-from ..module_utils.model.schema import Flag, ListOf, Text, Whole
+from ..module_utils.model.schema import Flag, ListOf, OneOf, Text, Whole
 from ..module_utils.model.unknown_names import meant, nearest
 from ..module_utils.model.updates import DISCARDS
 from ..module_utils.placement.weighing import MOST_SEED
@@ -97,7 +97,7 @@ RUN: Dict[str, Any] = {
     "berth_backup_minutes": Number(1, 10000),
     "berth_backup_of": NAME,
     "berth_backup_to": Text(r"/.*[^/]\Z", "the absolute path of a directory", longest=1000),
-    "berth_balance_by": None,
+    "berth_balance_by": move_options.Option(OneOf("memory", "vcpus")),
     "berth_boot_command": None,
     "berth_boot_timeout": Number(1, 86400, "seconds"),
     "berth_bring_home": Switch(),
@@ -135,7 +135,7 @@ RUN: Dict[str, Any] = {
     "berth_may_fail": Switch(),
     "berth_mend": Switch(),
     "berth_metrics": None,
-    "berth_migration": move_options.MIGRATION,
+    "berth_migration": move_options.Option(move_options.MIGRATION),
     "berth_min_count": None,
     "berth_moves_at_once": None,
     "berth_moves_per_host": None,
@@ -210,6 +210,7 @@ KNOWN = frozenset((*CATALOG, *INSTANCE, *RUN, *HOST, *ROLE, *PUBLISHED, ERROR))
 SETTABLE = KNOWN - ({*PUBLISHED, ERROR} - {*INSTANCE})
 PREFIX = "berth_"
 OF_HOSTS = (*HOST, *ROLE, *misplaced.RENAMED)
+OF_INSTANCES = frozenset(INSTANCE) - {"berth_flavor", "berth_project", "berth_state", "berth_uuid"}
 OURS = re.compile("berth[_-]", re.IGNORECASE)
 OPTIONS = frozenset((*move_options.RENAMED, *misplaced.RENAMED))
 OF_ROLE = re.compile("(%s)_(.+)" % "|".join((*move_options.OF_ROLES, "kvm_host")))
@@ -244,8 +245,8 @@ LEFT_OVER = "_raw_params"  # where Ansible silently puts words of -e that are no
 
 def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[str]) -> None:
     """Raise UnknownVariable for all unknown ones: of every host of the inventory, selected or not, of -e and of the
-    play, and InvalidInput for a value that CHECKED refuses. Warn of settings of KVM hosts that are set on an
-    instance."""
+    play, and InvalidInput for a value that CHECKED refuses. Warn of variables of instances on KVM hosts, and of
+    settings of these on an instance."""
     berth_where_hosts.check(action, task_vars)
     patterns = action.own_variables(task_vars, PATTERNS)
     check_patterns(task_vars.get("ansible_limit"), patterns)
@@ -260,18 +261,14 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     errors = _without_prefix(extra_vars, own) + _errors(task_vars, values, _unknown(task_vars) - own, extra_vars)
     if errors:
         raise joined(errors)
-    warn_of_unread((RUN.keys() - move_options.CHECKED.keys()) & extra_vars.keys())
+    warn_of_unread(({*RUN, *PUBLISHED} - move_options.CHECKED.keys()) & extra_vars.keys())
     for old in sorted(RENAMED.keys() & {name for its in values.values() for name in its}):
         warn(renamed(old))
-    settings = {
-        host: {name: values[host][name] for name in OF_HOSTS if name in values[host]}
-        for host in hosts
-        if host in of_kvm or "berth_flavor" in values[host]
-    }
-    instances = {host: own for host, own in settings.items() if own and host not in of_kvm}
-    if instances:
-        others = [settings[host] for host in of_kvm if host in settings] + [raw_vars(task_vars, "localhost")]
-        warn_of_misplaced(instances, others)
+    localhost = raw_vars(task_vars, "localhost")
+    of_hosts = {host: its for host, its in values.items() if host in of_kvm}
+    of_instances = {host: its for host, its in values.items() if host not in of_kvm and "berth_flavor" in its}
+    warn_of_misplaced(OF_HOSTS, of_instances, [localhost, *of_hosts.values()], misplaced.ON_INSTANCE)
+    warn_of_misplaced(OF_INSTANCES, of_hosts, [localhost, *of_instances.values()], misplaced.ON_KVM_HOST)
 
 
 def check_settings(task_vars: Dict[str, Any], hosts: Iterable[str]) -> None:

@@ -45,7 +45,7 @@ def of_silent(
 
 
 def verdict(uuid: str, names: List[str]) -> str:
-    return "%s: %s" % (CONFLICT, _said(uuid, names))
+    return "%s: %s. %s" % (CONFLICT, _said(uuid, names), fleet_hints.take_one_out())
 
 
 def check_alone(host: str, uuids: Mapping[str, str]) -> None:

@@ -32,7 +32,8 @@ OPERATION, FIELD = "rename", "berth_new_name"
 def check(value: Any, count: int) -> None:
     """Raise InvalidInput for what is no name of an instance, or would be that of several. ``count``: how many are selected."""
     if value in (None, "") or count > 1:
-        raise InvalidInput(FIELD, value, "the new name of one instance", hint=fleet_hints.name_new())
+        rule = "the new name of one instance" + (", and %d are selected" % count if count > 1 else "")
+        raise InvalidInput(FIELD, value, rule, hint=fleet_hints.name_new())
     if check_name(value, FIELD) in RESERVED:
         raise InvalidInput(FIELD, value, "no name with a meaning of its own in Ansible")
 

@@ -62,6 +62,8 @@ def read(document: Any, path: str) -> List[Document]:
         value = None if fault.value is None else shape.show(fault.value)
         hint = fleet_hints.write_assertions()
         raise InvalidInput("%s: %s" % (field, fault.field()), value, fault.rule, hint=hint) from None
+    if not entries:  # a file that lost them all must not pass
+        raise InvalidInput(field, [], "at least one assertion", hint=fleet_hints.write_assertions())
     for number, entry in enumerate(entries):
         for key in sorted(set(document[number]) - KEYS, key=str):
             rule = "one of %s" % ", ".join(sorted(KEYS))

@@ -261,6 +261,9 @@ class _Model:
         solver.parameters.num_workers = 1  # several would race, and the answer would not be the same each time
         # One takes turns at all ways to search: better for orders alone.
         solver.parameters.interleave_search = bool(self.waves)
+        # Both come before the search: of a balance they take half of all time, and save nothing.
+        if self.goal and self.goal.name == BALANCE:
+            solver.parameters.cp_model_probing_level = solver.parameters.symmetry_level = 0
         solver.parameters.random_seed = self.state.fleet.seed % (1 << 31)
         solver.parameters.max_deterministic_time = effort
         best: Optional[Proposal] = None

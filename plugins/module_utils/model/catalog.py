@@ -16,7 +16,7 @@ from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Opt
 
 from . import catalog_schema as schema
 from . import volumes
-from .errors import BerthError, InvalidInput, together
+from .errors import BerthError, InvalidInput, joined, together
 from .messages import Document
 from .schema import Check
 from .security_groups import check_remote_groups
@@ -197,19 +197,26 @@ def check_image_fits(flavor: Document, image: Document) -> None:
 
     A flavor with root_gb 0 takes the image's own size, as in Nova.
     """
+    faults: List[BerthError] = []
     if image["min_ram"] > flavor["memory_mb"]:
-        raise FlavorMemoryTooSmall(
-            "flavor %s has %d MiB, image %s needs %d MiB"
-            % (flavor["name"], flavor["memory_mb"], image["name"], image["min_ram"]),
-            field="berth_flavors.%s.memory_mb" % flavor["name"],
-            value=flavor["memory_mb"],
-            rule="at least min_ram of the image, %d MiB" % image["min_ram"],
+        faults.append(
+            FlavorMemoryTooSmall(
+                "flavor %s has %d MiB, image %s needs %d MiB"
+                % (flavor["name"], flavor["memory_mb"], image["name"], image["min_ram"]),
+                field="berth_flavors.%s.memory_mb" % flavor["name"],
+                value=flavor["memory_mb"],
+                rule="at least min_ram of the image, %d MiB" % image["min_ram"],
+            )
         )
     if flavor["root_gb"] and image["min_disk"] > flavor["root_gb"]:
-        raise FlavorDiskSmallerThanMinDisk(
-            "flavor %s has a root disk of %d GiB, image %s needs %d GiB"
-            % (flavor["name"], flavor["root_gb"], image["name"], image["min_disk"]),
-            field="berth_flavors.%s.root_gb" % flavor["name"],
-            value=flavor["root_gb"],
-            rule="at least min_disk of the image, %d GiB" % image["min_disk"],
+        faults.append(
+            FlavorDiskSmallerThanMinDisk(
+                "flavor %s has a root disk of %d GiB, image %s needs %d GiB"
+                % (flavor["name"], flavor["root_gb"], image["name"], image["min_disk"]),
+                field="berth_flavors.%s.root_gb" % flavor["name"],
+                value=flavor["root_gb"],
+                rule="at least min_disk of the image, %d GiB" % image["min_disk"],
+            )
         )
+    if faults:
+        raise joined(faults)

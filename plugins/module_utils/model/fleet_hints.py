@@ -324,6 +324,11 @@ def listed_twice(hosts: str) -> str:
     )
 
 
+def take_one_out() -> str:
+    """The same, in the line of each of them."""
+    return "If they are one machine, take all names of it but one out of the inventory; else berth.kvm.doctor says what to do"
+
+
 def compare_machines(host: str, other: str) -> str:
     """A host has the certificate of another name of the inventory, and that is not in this run to be compared with it."""
     return (
@@ -472,7 +477,7 @@ def name_new() -> str:
 
 def another_new_name() -> str:
     """The new name of an instance is that of another one, or was that of another one that has its uuid still."""
-    return "Choose another name, or delete or rename that one first"
+    return "Choose another name, or delete or rename the instance that has it first"
 
 
 def define_or_keep() -> str:

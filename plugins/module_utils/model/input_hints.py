@@ -57,11 +57,11 @@ def list_own_variables(variable: str) -> str:
     return "If it is a variable of your own, add its name to the list %s" % variable
 
 
-def set_on_kvm_host(variable: str) -> str:
-    """An instance has a variable that is for KVM hosts."""
-    return (
-        "Set %s for the KVM hosts that it is meant for, in their group or their host_vars, and remove it here"
-        % variable
+def set_where_it_counts(variable: str, owners: str) -> str:
+    """An instance has a variable that is for KVM hosts (``owners``), or one of these has one of an instance."""
+    return "Set %s for the %s that it is meant for, in their group or their host_vars, and remove it here" % (
+        variable,
+        owners,
     )
 
 
@@ -106,6 +106,11 @@ def name_of_no_host(name: str) -> str:
         "Give the instance another name, or take it out of the KVM hosts (group kvm_hosts); if %s is not an instance, remove "
         "berth_flavor from it" % name
     )
+
+
+def install_collection() -> str:
+    """A template uses a plugin that the controller does not have."""
+    return "Correct its name, or install its collection on the controller: ansible-galaxy collection install NAMESPACE.NAME"
 
 
 def name_of_no_group() -> str:
@@ -162,8 +167,9 @@ def true_without_quotes() -> str:
 def no_structure_in_text() -> str:
     """A list or mapping is text, as in an INI inventory."""
     return (
-        "It is text, not a list or mapping. Remove the quotes around it. %s. An INI inventory reads True, False and None, but "
-        "not true, false and null: set it in a YAML file, such as group_vars/all.yml" % list_with_e()
+        "It is text, not a list or mapping. In YAML it has no quotes around it. %s. An INI inventory reads only what Python "
+        "does, such as ['a', 'b'] and True, not [a, b] and true: set it in a YAML file, such as group_vars/all.yml"
+        % list_with_e()
     )
 
 

@@ -367,7 +367,7 @@ def _security(wanted: Wanted, network: Wanted, catalog: Any, field: str, groups:
     own: Optional[Sequence[str]] = wanted["security_groups"]
     names, path = (groups, "berth_security_groups") if own is None else (own, field + ".security_groups")
     known = catalog.security_groups
-    together(functools.partial(_check_known, path, name, known) for name in names)
+    check_security_groups(names, path, known)
     found = [known[name] for name in dict.fromkeys(names)]
     return security(found, wanted["allowed_addresses"] or (), filtered)
 
@@ -379,6 +379,11 @@ def _check_unfiltered(wanted: Wanted, field: str, groups: Sequence[str]) -> None
     if groups and wanted["security_groups"] is None and wanted["port_security"] is None:
         rule = "%s. Give this NIC security_groups: [] where it needs none" % UNFILTERED
         raise InvalidInput(field + ".security_groups", groups, rule)
+
+
+def check_security_groups(names: Iterable[str], field: str, known: Mapping[str, Any]) -> None:
+    """Raise SecurityGroupNotFound for each name that the catalog does not have."""
+    together(functools.partial(_check_known, field, name, known) for name in names)
 
 
 def _check_known(path: str, name: str, known: Mapping[str, Any]) -> None:

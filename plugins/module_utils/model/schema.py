@@ -231,28 +231,29 @@ class Named:
 
     def check(self, value: Any, field: str) -> Dict[str, Document]:
         named: Dict[str, Document] = {}
-        together(functools.partial(self._add, named, name, thing, field) for name, thing in self._pairs(value, field))
+        together(functools.partial(self._add, named, *each, field) for each in self._pairs(value, field))
         return named
 
-    def _add(self, named: Dict[str, Document], name: Any, thing: Any, field: str) -> None:
+    def _add(self, named: Dict[str, Document], at: Optional[int], name: Any, thing: Any, field: str) -> None:
+        if at is not None and name is None:
+            hint = input_hints.name_each(list(getattr(self.thing, "fields", ())))
+            raise InvalidInput("%s[%d]" % (field, at), thing, "a mapping with a name", hint=hint)
         path = "%s.%s" % (field, name)
         name = self.name.check(name, "%s: name" % field)
         if name in named:
             raise InvalidInput(path, name, "each name once")
         named[name] = dict(self.thing.check(thing, path), name=name)
 
-    def _pairs(self, value: Any, field: str) -> Iterator[Tuple[Any, Any]]:
+    def _pairs(self, value: Any, field: str) -> Iterator[Tuple[Optional[int], Any, Any]]:
+        """Yield (its place in a list, its name, the thing)."""
         if isinstance(value, dict):
             for name, thing in value.items():
                 if isinstance(thing, dict) and thing.get("name", name) != name:
                     raise InvalidInput("%s.%s.name" % (field, name), thing["name"], "the name it is under, or none")
-                yield name, self._without_name(thing)
+                yield None, name, self._without_name(thing)
         elif isinstance(value, (list, tuple)):
             for at, thing in enumerate(value):
-                if not isinstance(thing, dict) or thing.get("name") is None:
-                    hint = input_hints.name_each(list(getattr(self.thing, "fields", ())))
-                    raise InvalidInput("%s[%d]" % (field, at), thing, "a mapping with a name", hint=hint)
-                yield thing["name"], self._without_name(thing)
+                yield at, thing.get("name") if isinstance(thing, dict) else None, self._without_name(thing)
         else:
             rule = "a mapping by name, or a list of mappings with a name"
             raise InvalidInput(field, value, rule, hint=structure_as_text(value))

@@ -32,7 +32,7 @@ from ..model.guest_settings import PROPERTIES, GuestSettings, with_boot_files
 from ..model.identity import ADOPTED, DEFAULT_PROJECT, check_name, group_uuid, instance_uuid, uuid_of
 from ..model.messages import Document
 from ..model.migration import check_same_firmware
-from ..model.networks import check_network, make_nic
+from ..model.networks import check_network, check_security_groups, make_nic
 from ..model.nics import is_of_nic
 from ..model.request_spec import SCHEMA, RequestSpec
 from ..model.unknown_names import AvailabilityZoneNotFound, ServerGroupNotFound
@@ -213,6 +213,8 @@ def _check_known(catalog, project, field, value):
         catalog.public_keys(value)
     elif field == "berth_networks":
         together(functools.partial(check_network, at, nic, catalog.networks) for at, nic in enumerate(value))
+    elif field == "berth_security_groups":
+        check_security_groups(value, field, catalog.security_groups)
     elif field == "berth_availability_zone":
         zone = _zone(value)[0]
         if zone and zone not in catalog.zones:

@@ -64,8 +64,11 @@ class MovesOnEngine:
             holdings.check_growth(draft, entry, instance, self.quotas)
         if group and groups.spans_hosts(instance["spec"]):
             others = holdings.others(draft, group["uuid"], instance["uuid"])
-            stay = {uuid: at for uuid, at in others.items() if uuid not in walk.move.goes_with}
-            names = yield from hosts.names(sorted({each for at in stay.values() for each in at}))
+            names = yield from hosts.names(sorted({each for at in others.values() for each in at}))
+            follow = walk.move.goes_with  # only while they are where the plan has them
+            stay = {
+                uuid: [each for each in at if names.get(each, each) != follow.get(uuid)] for uuid, at in others.items()
+            }
             holdings.check_seat(instance["spec"], stay, destination, names)
         intent = keys.intent(self.run, keys.MOVE, destination, walk.token.op)
         epoch = max(keys.epoch_of(walk.move.views["source"]), entry["epoch"])

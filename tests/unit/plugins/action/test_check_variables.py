@@ -300,7 +300,7 @@ def told(monkeypatch, of, **more):
     return lines
 
 
-@pytest.mark.follows("set_on_kvm_host")
+@pytest.mark.follows("set_where_it_counts")
 @pytest.mark.parametrize(
     "name", ["berth_host_cpu_allocation_ratio", "berth_host_timeout", "berth_host_certificate_days"]
 )
@@ -309,9 +309,16 @@ def test_a_setting_of_kvm_hosts_that_an_instance_has_is_told_until_it_is_where_i
     there = {host: {name: value} for host, value in hosts.items()}
     assert told(monkeypatch, {**there, "web1": {name: 4}}) == [
         "web1: %s is a setting of KVM hosts and does nothing on an instance. %s"
-        % (name, input_hints.set_on_kvm_host(name))
+        % (name, input_hints.set_where_it_counts(name, "KVM hosts"))
     ]
     assert told(monkeypatch, {"kvm_hosts": {name: 4}}) == [] and told(monkeypatch, {"kvm1": {name: 4}}) == []
+
+
+def test_a_variable_of_instances_that_a_kvm_host_alone_has_is_told_until_it_is_where_it_counts(monkeypatch):
+    (line,) = told(monkeypatch, {"kvm1": {"berth_networks": ["lan"]}, "web1": {"berth_networks": ["dmz"]}})
+    assert line.startswith("kvm1: berth_networks is a variable of instances and does nothing on a KVM host. Set")
+    for there in ("all", "web1"):
+        assert told(monkeypatch, {there: {"berth_networks": ["lan"]}}) == []
 
 
 def test_many_instances_that_have_it_are_one_warning(monkeypatch):

@@ -511,7 +511,7 @@ def test_members_of_an_affinity_group_move_cold_where_one_of_them_does():
 
 def test_what_would_be_without_a_host_and_with_one_more_is_told_beside_today(capsys):
     it = controller()
-    answer = it.run("ask_fleet", {"question": "what_if", "gone": ["h1"], "like": ["h2", "h2"]})["answer"]
+    answer = it.run("ask_fleet", {"question": "what_if", "gone": ["h1", "h1"], "like": ["h2", "h2"]})["answer"]
     assert answer["without_place"] == [] and answer["survive_then"]["survives"]
     counts = answer["capacity"]["small"]
     assert counts["today"] < counts["then"] < 2 * counts["today"]
@@ -601,7 +601,7 @@ def test_a_file_that_is_no_result_of_assertions_is_not_replaced(tmp_path):
     assert mine.read_text() == "mine"
 
 
-@pytest.mark.parametrize("text", [None, "nothing\n", "[{", "- {name: x}\n"])
+@pytest.mark.parametrize("text", [None, "nothing\n", "[{", "- {name: x}\n", "[]\n"])
 def test_a_file_without_assertions_is_refused(tmp_path, text):
     path = tmp_path / "placement.yml"
     if text is not None:

@@ -72,6 +72,17 @@ def test_a_template_of_what_there_is_not_says_how_to_define_it_or_to_keep_the_br
     assert variables(it.task_vars(), "web1", ["berth_metadata"])["berth_metadata"]["id"] in ("ours", "{{ x }}")
 
 
+@pytest.mark.follows("install_collection")
+def test_a_plugin_that_the_controller_does_not_have_is_to_be_named_rightly_or_installed():
+    it, task_vars = fleet(berth_metadata={"id": trust_as_template("{{ lookup('no.such.one', 'x') }}")})
+    with pytest.raises(InvalidInput) as refused:
+        variables(task_vars, "web1", ["berth_metadata"])
+    assert refused.value.hint == input_hints.install_collection()
+    it.inventory.hosts["web1"].set_variable("berth_metadata", {"id": trust_as_template("{{ lookup('vars', 'x') }}")})
+    it.inventory.hosts["web1"].set_variable("x", "ours")
+    assert variables(it.task_vars(), "web1", ["berth_metadata"])["berth_metadata"]["id"] == "ours"
+
+
 def test_a_lookup_that_fails_names_the_variable():
     _it, task_vars = fleet(berth_ssh_keys=[trust_as_template("{{ lookup('ansible.builtin.file', '/nonexistent') }}")])
     with pytest.raises(InvalidInput, match="berth_ssh_keys: 'a template that fails' is not valid"):

@@ -231,16 +231,24 @@ def test_a_migration_is_not_held_to_the_quota(case):
     assert case.hosts() == (D, [S])
 
 
-@pytest.mark.parametrize("goes_with", [{}, {DB: "kvm1"}])
-def test_a_member_of_an_affinity_group_leaves_the_others_only_together_with_them(case, goes_with):
-    group = {"name": "close", "uuid": GROUP, "policy": "affinity"}
+def leave_group(case, goes_with, *others_on):
     case.has(group=GROUP)
-    case.write(keys.group(GROUP), {WEB: [S], DB: [S]})
-    walk = case.resize(*RESIZING, group=group, goes_with=goes_with)
-    if goes_with:
-        assert case.read(keys.group(GROUP)) == {WEB: [D, S], DB: [S]}
-    else:
-        assert "members on kvm1" in walk.failure and case.asked == []
+    case.write(keys.group(GROUP), {WEB: [S], DB: list(others_on)})
+    return case.resize(*RESIZING, group={"name": "close", "uuid": GROUP, "policy": "affinity"}, goes_with=goes_with)
+
+
+@pytest.mark.parametrize("others_on", [(S,), (D, S), (D,)])
+def test_a_member_of_an_affinity_group_leaves_together_with_the_others(case, others_on):
+    leave_group(case, {DB: "kvm1"}, *others_on)
+    assert case.read(keys.group(GROUP)) == {WEB: [D, S], DB: list(others_on)}
+
+
+@pytest.mark.parametrize("goes_with, others_on, where", [({}, S, "kvm1"), ({DB: "kvm1"}, OTHER, "kvm3")])
+def test_a_member_of_an_affinity_group_does_not_leave_one_that_stays_or_went_elsewhere(
+    case, goes_with, others_on, where
+):
+    walk = leave_group(case, goes_with, others_on)
+    assert "members on " + where in walk.failure and case.asked == []
 
 
 def test_a_move_does_not_begin_beside_one_that_another_run_has_begun(case):

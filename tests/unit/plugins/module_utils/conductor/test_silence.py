@@ -78,6 +78,14 @@ def test_two_names_of_one_machine_are_a_fault_of_the_inventory_and_nothing_is_to
         assert read_fleet(mended, dict).verdicts == {}
 
 
+@pytest.mark.follows("take_one_out")
+def test_each_name_of_one_machine_says_to_take_all_but_one_of_them_out_of_the_inventory():
+    reports = {name: {"document": {"uuid": "same", "instances": []}} for name in ("h1", "h2", "h3")}
+    refused = read_fleet(reports, dict).verdicts
+    assert set(refused) == set(reports) and all(said.endswith(fleet_hints.take_one_out()) for said in refused.values())
+    assert read_fleet({"h1": reports["h1"]}, dict).verdicts == {}
+
+
 def test_a_host_with_the_uuid_of_a_silent_one_is_no_fault_of_the_inventory_and_has_a_code_of_its_own():
     note = {"known": {"host": "h2", "host_uuid": "same", "generation": [1, 0]}}
     reports = {
