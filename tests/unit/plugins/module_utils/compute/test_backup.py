@@ -248,7 +248,7 @@ def test_what_was_written_since_a_backup_elsewhere_with_the_same_id_is_not_all_t
 ):
     """Each place counts by the clock of its own host."""
     ids = iter((1, 1, 2))
-    monkeypatch.setattr(make.keep, "next_id", lambda _where: "20260101T00000%dZ" % next(ids))
+    monkeypatch.setattr(make.backup_chain, "next_id", lambda _where: "20260101T00000%dZ" % next(ids))
     other = str(tmp_path / "other")
     os.mkdir(other)
     for place_of_it in (to, other, to):
