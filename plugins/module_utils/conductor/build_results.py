@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Dict
 
-from ..model import hints
+from ..model import fleet_hints
 from .errors import HostUnknown
 from .next_host import attempt_failed, said_by
 from .plan import (
@@ -38,7 +38,7 @@ def settle(plan: Plan, built: Dict[str, Built]) -> None:
                 HostUnknown(
                     "%s stopped answering while it built %s: %s"
                     % (instance["host"], instance["name"], result["reason"]),
-                    hint=hints.create_again_when_back(host_of(instance)),
+                    hint=fleet_hints.create_again_when_back(host_of(instance)),
                 ),
             )
         elif "error" in result:

@@ -138,7 +138,7 @@ def _to_follow(name: str, has: str, content: Optional[Document], wanted: Documen
         migration.check_grow_only(content or wanted, wanted)
     except CannotResizeDisk as error:
         return "%s. %s" % (error.message, fleet_hints.keep_flavor(name, has, str(wanted.get("name"))))
-    return hints.resize_to_follow(name)
+    return fleet_hints.resize_to_follow(name)
 
 
 def of_flavor_content(name: str, place: Place, wanted: Document) -> Optional[str]:
@@ -174,7 +174,7 @@ def of_security_groups(name: str, place: Place, wanted: Document) -> Optional[st
         or has.get("networks") != asked.get("networks")
     ):
         return None
-    return "inventory says other security groups. %s" % hints.create_to_filter(name)
+    return "inventory says other security groups. %s" % fleet_hints.create_to_filter(name)
 
 
 def of_request(name: str, place: Place, wanted: Document) -> Sequence[Optional[str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Any, Dict, Iterable, List, Mapping, Optional
 
-from ..model import fleet_hints, hints
+from ..model import fleet_hints
 from ..model.catalog import DEFAULT_ZONE
 from ..model.host_state import zones
 from ..model.messages import Document
@@ -77,7 +77,7 @@ class Decision:
             if host and fits_unignored(
                 self.result.host_states, answer.spec.document, host, self.options, self.aggregates, self.seed
             ):
-                stay = hints.resize_on_its_host(host)
+                stay = fleet_hints.resize_on_its_host(host)
                 lines.append("%s would fit: %s" % (answer.spec.name, stay))
         return lines
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, Optional
 
-from ..model import hints, lifecycle
+from ..model import fleet_hints, hints, lifecycle
 from ..model.lifecycle import OWN
 from ..model.messages import View
 from ..model.vm_states import RESIZED
@@ -54,7 +54,7 @@ def waits(phase: Optional[str]) -> str:
 
 def to_end(place: Place, name: str) -> str:
     """The hint for an instance in VERIFY_RESIZE that is to be changed."""
-    return (hints.end_confirm if place["phase"] == lifecycle.CONFIRMING else hints.confirm_or_revert)(name)
+    return (fleet_hints.end_confirm if place["phase"] == lifecycle.CONFIRMING else hints.confirm_or_revert)(name)
 
 
 def described(phase: Optional[str], confirm_in: Optional[int]) -> str:

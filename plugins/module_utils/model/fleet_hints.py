@@ -562,3 +562,28 @@ def end_it(name: str, playbook: str) -> str:
         playbook,
         name,
     )
+
+
+def create_again_when_back(host: str) -> str:
+    """A host fell silent while it built an instance."""
+    return "Run berth.kvm.create again when %s answers: it finishes the build or cleans up there" % host
+
+
+def end_confirm(name: str) -> str:
+    """A run that confirmed the move of an instance was interrupted. There is no way back any more."""
+    return "Run berth.kvm.confirm_resize for %s again: its confirm was interrupted" % name
+
+
+def resize_on_its_host(host: str) -> str:
+    """No other host takes the new flavor, and the host of the instance would."""
+    return "stay on %s (-e berth_allow_resize_to_same_host=true)" % host
+
+
+def resize_to_follow(name: str) -> str:
+    """The inventory gives an instance another flavor than it has."""
+    return "Run berth.kvm.resize --limit %s" % name
+
+
+def create_to_filter(name: str) -> str:
+    """The inventory gives an instance other security groups than its host filters for it."""
+    return "Run berth.kvm.create --limit %s" % name

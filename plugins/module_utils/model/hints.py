@@ -86,11 +86,6 @@ def mend_lost_host(host: str) -> str:
     return "Repair what the message names on %s, or switch that host off for good" % host
 
 
-def create_again_when_back(host: str) -> str:
-    """A host fell silent while it built an instance."""
-    return "Run berth.kvm.create again when %s answers: it finishes the build or cleans up there" % host
-
-
 def split_the_fleet() -> str:
     """There are more instances than a host can remember."""
     return "Nothing was changed. One inventory can hold no more instances: divide the hosts among several inventories"
@@ -104,22 +99,12 @@ def confirm_or_revert(name: str) -> str:
     return "Run berth.kvm.confirm_resize or berth.kvm.revert_resize for %s first" % name
 
 
-def end_confirm(name: str) -> str:
-    """A run that confirmed the move of an instance was interrupted. There is no way back any more."""
-    return "Run berth.kvm.confirm_resize for %s again: its confirm was interrupted" % name
-
-
 def confirm_or_revert_left(name: str, host: str) -> str:
     """A host holds what is left of a move that has ended without it."""
     return "Run berth.kvm.confirm_resize or berth.kvm.revert_resize for %s: it removes what is left on %s" % (
         name,
         host,
     )
-
-
-def resize_on_its_host(host: str) -> str:
-    """No other host takes the new flavor, and the host of the instance would."""
-    return "stay on %s (-e berth_allow_resize_to_same_host=true)" % host
 
 
 def finish_move(name: str) -> str:
@@ -182,11 +167,6 @@ def no_whole_copy(name: str) -> str:
     )
 
 
-def resize_to_follow(name: str) -> str:
-    """The inventory gives an instance another flavor than it has."""
-    return "Run berth.kvm.resize --limit %s" % name
-
-
 def update_disks_to_follow(name: str) -> str:
     """The inventory gives an instance data disks that it lacks, or larger ones."""
     return "Run berth.kvm.update_disks --limit %s" % name
@@ -200,11 +180,6 @@ def migrate_with_devices(name: str) -> str:
 def take_all_disks(name: str) -> str:
     """A running guest lacks a disk of its instance whose file exists: libvirt would not copy it."""
     return "Run berth.kvm.cold_migrate --limit %s, which takes it along" % name
-
-
-def create_to_filter(name: str) -> str:
-    """The inventory gives an instance other security groups than its host filters for it."""
-    return "Run berth.kvm.create --limit %s" % name
 
 
 def make_anew_to_follow(name: str) -> str:

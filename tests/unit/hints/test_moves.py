@@ -115,7 +115,7 @@ def test_a_confirm_that_was_interrupted_is_ended_by_a_confirm_and_no_revert_is_o
     world, confirm = resized(), Run("confirm")
     while world.records[D]["phase"] != "confirming":
         confirm.advance(world)
-    assert said_to_others(world) == hints.end_confirm(NAME)
+    assert said_to_others(world) == fleet_hints.end_confirm(NAME)
     [place] = [place for place in fleet(world).places[memory_names.UUID] if place["host"] == D]
     assert (
         unconfirmed.waits(place["phase"]) == "was being confirmed by a run that ended; confirm_resize goes on with it"
@@ -169,7 +169,7 @@ def told_of_flavor(world, side):
 @pytest.mark.follows("resize_to_follow")
 def test_who_gave_it_another_flavor_in_the_inventory_is_told_to_resize_and_then_nothing_more_is_said():
     world = memory.World()
-    assert told_of_flavor(world, S).endswith(hints.resize_to_follow(NAME))
+    assert told_of_flavor(world, S).endswith(fleet_hints.resize_to_follow(NAME))
     done(world, memory_controller.Controller("resize", "op0"))
     done(world, Run("confirm"))
     check_whole(world, D)

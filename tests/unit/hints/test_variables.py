@@ -92,7 +92,7 @@ def test_a_list_that_is_text_with_e_is_one_as_json(given):
     networks = {each: {"type": "bridge", "source": each} for each in ("lan", "dmz")}
     refused = refusal({**catalog(), "berth_networks_defined": networks}, berth_networks=given)
     assert input_hints.list_with_e() in refused.hint
-    written = json.loads(re.search("'(.*)'", refused.hint)[1].replace('"a", "b"', '"lan", "dmz"'))
+    written = json.loads(re.search("-e '(.*?)'", refused.hint)[1].replace('"a", "b"', '"lan", "dmz"'))
     assert build({**catalog(), "berth_networks_defined": networks}, berth_networks=written["NAME"])
 
 

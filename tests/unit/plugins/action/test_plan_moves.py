@@ -13,7 +13,7 @@ from plan_moves_case import CATALOG, HOSTS, held, host_uuid, plan, view, vm
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import plan_moves as procedure
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, input_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import plan_moves
 
@@ -297,7 +297,7 @@ def test_a_resize_that_only_its_own_host_can_take_is_told_how_it_may_stay_there(
     away = ("h2", "h3")
     assert "NoValidHost" in plan(silent=away)["errors"]["a"]
     said = capsys.readouterr().out
-    assert "a would fit: " + hints.resize_on_its_host("h1") in said and "instance 1 of 1" not in said
+    assert "a would fit: " + fleet_hints.resize_on_its_host("h1") in said and "instance 1 of 1" not in said
     assert plan(silent=away, args={"allow_same_host": True})["moves"]["a"]["sequence"] == "resize_here"
     capsys.readouterr()
     for other in ({"action": "cold_migrate"}, {"args": {"target": "h2"}}):
@@ -307,7 +307,7 @@ def test_a_resize_that_only_its_own_host_can_take_is_told_how_it_may_stay_there(
 
 def test_a_resize_to_the_host_where_it_is_says_how_it_may_stay_there(capsys):
     assert "NoValidHost" in plan(args={"target": "h1"})["errors"]["a"]
-    assert "a would fit: " + hints.resize_on_its_host("h1") in capsys.readouterr().out
+    assert "a would fit: " + fleet_hints.resize_on_its_host("h1") in capsys.readouterr().out
     assert plan(args={"target": "h1", "allow_same_host": True})["moves"]["a"]["sequence"] == "resize_here"
 
 
@@ -324,7 +324,7 @@ def test_a_resize_whose_group_is_on_all_hosts_is_also_told_that_it_may_stay(caps
     at = {"h1": ["c"], "h2": ["a"], "h3": ["b"]}
     found = plan(instances=trio, groups=dict.fromkeys(trio, "pair"), at=at, args={"instances": ["c"]})
     assert "NoValidHost" in found["errors"]["c"]
-    assert "c would fit: " + hints.resize_on_its_host("h1") in capsys.readouterr().out
+    assert "c would fit: " + fleet_hints.resize_on_its_host("h1") in capsys.readouterr().out
 
 
 def test_a_move_keeps_away_from_the_members_of_its_group_that_the_hosts_tell():

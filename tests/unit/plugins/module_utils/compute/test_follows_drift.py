@@ -12,7 +12,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import net
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints, operation_hints, update_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, operation_hints, update_hints
 
 NIC = {"network": "lan", "type": "bridge", "source": "br0", "mac": "02:00:00:00:00:01", "address": None}
 OPEN = {"groups": [], "rules": None, "allowed": []}
@@ -39,7 +39,7 @@ def test_other_security_groups_are_followed_by_create(web):
     assert told(web) == []
     web.spec = {**web.spec, "networks": [{**NIC, "security": WEB}]}
     (said,) = told(web)
-    assert said.endswith(hints.create_to_filter("web1"))
+    assert said.endswith(fleet_hints.create_to_filter("web1"))
     web.instance().filtered(web.spec)
     assert told(web) == []
 

@@ -38,7 +38,7 @@ WEB = {
     "inventory_hostname": "web1", "berth_flavor": "small", "berth_image": "guest", "berth_ssh_keys": [KEY],
     "berth_networks": [{"network": "lan", "address": "192.0.2.10"}],
 }  # fmt: skip
-RESIZE, ANEW = hints.resize_to_follow("web1"), hints.make_anew_to_follow("web1")
+RESIZE, ANEW = fleet_hints.resize_to_follow("web1"), hints.make_anew_to_follow("web1")
 UPDATE = update_hints.update_to_follow("web1")
 
 
@@ -113,7 +113,7 @@ CASES = {
     "security groups": (
         {"berth_security_groups": ["web"]},
         {},
-        ["inventory says other security groups. " + hints.create_to_filter("web1")],
+        ["inventory says other security groups. " + fleet_hints.create_to_filter("web1")],
     ),
 }  # fmt: skip
 

@@ -12,7 +12,7 @@ import pytest
 from fleet_case import SUBSETS, WEB, Fleet, Host
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
-from ansible_collections.berth.kvm.plugins.module_utils.model import hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
 
 
 @pytest.mark.parametrize("silent", SUBSETS[:6], ids="+".join)
@@ -106,7 +106,7 @@ def test_a_host_that_fell_silent_over_a_build_finishes_it_by_a_create_when_it_is
 
     with monkeypatch.context() as cut:
         cut.setattr(Host, "build", falls_silent)
-        assert fleet.run() == "HostUnknown" and fleet.hint == hints.create_again_when_back("h1")
+        assert fleet.run() == "HostUnknown" and fleet.hint == fleet_hints.create_again_when_back("h1")
     assert fleet.run() == "InstanceUnknown", "nobody makes a second one meanwhile"
     fleet.silence()
     assert fleet.run() is None and fleet.owners() == ["h1"]
