@@ -3,9 +3,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# ./test.sh   sets up what is missing and runs what a person waits for: lint, unit and lives, without their slowest checks.
-# ./test.sh all   lint without pylint and ansible-lint, unit, samples and integration, with one in four of the tests marked
-#                 long, others with each commit: what a build server runs.
+# ./test.sh   sets up what is missing and runs what a person waits for: lint, unit and lives, without their slowest checks
+#             and with one case of each test, another one with each commit.
+# ./test.sh all   lint without pylint and ansible-lint, unit, samples and integration, with one in two of the unit tests
+#                 marked long and one in four of the lab's, others with each commit: what a build server runs.
 # ./test.sh lint|unit|samples|lives|integration ...   these parts, whole.
 # BERTH_TEST_KEEP=1 leaves the labs of the integration tests up, BERTH_TEST_LAB names them (default: test).
 set -eu
@@ -32,7 +33,7 @@ lint() {
 
 unit() {
   title "unit tests"
-  python -m pytest -q -p no:cacheprovider --durations=15 -n 2 ${quick:+-m "not long"} ${turn:+"$turn"} \
+  python -m pytest -q -p no:cacheprovider --durations=15 -n 2 ${quick:+-m "not long" --cases=1} ${turn:+--turn=2} \
     tests/unit tests/protocol/test_sample.py tests/protocol/test_histories.py
 }
 
@@ -51,10 +52,10 @@ labs_down() {
 on_labs() {
   trap labs_down INT TERM
   # By file: what the tests of a file share is made once.
-  python -m pytest -v -o cache_dir=.cache/pytest --cache-clear --durations=15 -n 2 --dist loadfile -m "not slow" ${turn:+"$turn"} "$@" && return
+  python -m pytest -v -o cache_dir=.cache/pytest --cache-clear --durations=15 -n 2 --dist loadfile -m "not slow" ${turn:+--turn=4} "$@" && return
   # QEMU without KVM now and then corrupts the memory of a guest that is migrated live: its kernel ends with an oops.
   title "once more, on a new lab, the tests that failed"
-  python -m pytest -v -o cache_dir=.cache/pytest --last-failed --last-failed-no-failures none -m "not slow" ${turn:+"$turn"} "$@"
+  python -m pytest -v -o cache_dir=.cache/pytest --last-failed --last-failed-no-failures none -m "not slow" ${turn:+--turn=4} "$@"
 }
 
 lives() {
@@ -76,7 +77,7 @@ if [ $# = 0 ]; then
   steps="docs mypy ruff yamllint reuse shellcheck changelog"
   set -- lint unit lives
 elif [ "$*" = all ]; then
-  turn=--turn=4
+  turn=yes
   steps="sanity validate-modules oldest-python docs mypy ruff yamllint reuse shellcheck changelog"
   set -- lint unit samples integration
 fi
@@ -87,7 +88,7 @@ for part in "$@"; do
   case $part in
     lint | unit | samples | lives | integration) $part || failed="$failed $part" ;;
     *)
-      sed -n '6,10s/^# //p' "$0" >&2
+      sed -n '6,12s/^# //p' "$0" >&2
       exit 2
       ;;
   esac

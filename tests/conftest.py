@@ -50,21 +50,38 @@ def pytest_addoption(parser):
     parser.addoption(
         "--turn", type=int, metavar="N", help="run one in N of the tests marked long: others with each commit"
     )
+    parser.addoption("--cases", type=int, metavar="N", help="run N cases of each test: others with each commit")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    turns = config.getoption("turn")
-    if not turns:
+    turns, cases = config.getoption("turn"), config.getoption("cases")
+    if not (turns or cases):
         return
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, check=False).stdout[:8]
+    said = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, check=False).stdout[:8]
+    commit = int(said or b"0", 16)
+    kept = [item for item in items if not turns or has_its_turn(item, turns, commit)]
+    if cases:
+        kept = some_cases(kept, cases, commit)
+    runs = set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item not in runs])
+    items[:] = kept
 
-    def waits(item):
-        long = item.get_closest_marker("long")
-        if long is None:
-            return False
-        drawn = item.path.name if "file" in long.args else item.nodeid
-        return (zlib.crc32(drawn.encode()) + int(commit or b"0", 16)) % turns != 0
 
-    config.hook.pytest_deselected(items=[item for item in items if waits(item)])
-    items[:] = [item for item in items if not waits(item)]
+def has_its_turn(item, turns, commit):
+    long = item.get_closest_marker("long")
+    if long is None:
+        return True
+    drawn = item.path.name if "file" in long.args else item.nodeid
+    return (zlib.crc32(drawn.encode()) + commit) % turns == 0
+
+
+def some_cases(items, cases, commit):
+    """Of each test ``cases`` of its cases, drawn by the commit, in their order."""
+    of_tests = {}
+    for item in items:
+        of_tests.setdefault(item.nodeid.split("[")[0], []).append(item)
+    drawn = set()
+    for of_test in of_tests.values():
+        drawn.update(sorted(of_test, key=lambda item: (zlib.crc32(item.nodeid.encode()) + commit) % 2**32)[:cases])
+    return [item for item in items if item in drawn]

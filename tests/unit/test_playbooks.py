@@ -65,6 +65,7 @@ def example_arguments(header):
     return [shlex.split(line)[1:] for line in header.examples]
 
 
+@pytest.mark.long
 def test_the_page_is_what_the_headers_say():
     """`make docs` writes it again."""
     assert (ROOT / "docs/playbooks.md").read_text("utf-8") == reference.page()

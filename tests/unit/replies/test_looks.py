@@ -14,6 +14,8 @@ import fake_fleet
 import good
 import pytest
 
+pytestmark = pytest.mark.long
+
 ALL = ("at-rest-h1", "at-rest-h2", "at-rest-h3")
 DRIFT = {"now": [["vcpus", "1", "2"]], "next_start": []}
 OFF = {"state": "shutdown", "power_state": "shutdown", "vm_state": "stopped"}

@@ -14,6 +14,8 @@ from fake_fleet import play
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import migration
 
+pytestmark = pytest.mark.long
+
 NAME = "resized"
 
 

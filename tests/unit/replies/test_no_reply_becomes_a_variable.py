@@ -19,6 +19,8 @@ from fake_fleet import ROOT, play
 
 from ansible_collections.berth.kvm.plugins.plugin_utils.inventory_variables import CATALOG, INSTANCE
 
+pytestmark = pytest.mark.long
+
 OF_ANSIBLE = (
     "ansible_become", "ansible_connection", "ansible_forks", "ansible_host", "ansible_limit", "ansible_play_hosts",
     "ansible_play_hosts_all", "ansible_play_batch", "ansible_python_interpreter", "ansible_user", "group_names", "groups",

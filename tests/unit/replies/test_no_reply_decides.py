@@ -25,6 +25,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.planned_move i
 from ansible_collections.berth.kvm.plugins.module_utils.model import reply, shape
 from ansible_collections.berth.kvm.plugins.module_utils.model.reply_shapes import REPLIES
 
+pytestmark = pytest.mark.long
+
 SAMPLED = {"create": 3, "stop": 3, "delete": 3, "resize": 3, "migrate past the liar": 2, "delete_volume": 2}
 DOCUMENTS = ("ansible_facts", "builds", "move")  # in each, every part is lied about, and the whole in no way
 

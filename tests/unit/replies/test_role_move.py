@@ -12,6 +12,8 @@ import good
 import pytest
 from fake_fleet import ROOT, play
 
+pytestmark = pytest.mark.long
+
 RESIZE = ["resize", "--limit", "at-rest-h1"]
 
 

@@ -91,6 +91,7 @@ def answers(tmp_path_factory):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("host", [name for name in HOSTS if HOSTS[name][1]])
 def test_a_host_that_costs_too_much_loses_its_answer_and_is_told_why(host, answers):
     answer = answers[0][host]

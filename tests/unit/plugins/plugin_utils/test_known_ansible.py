@@ -25,6 +25,8 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import 
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import known_ansible
 
+pytestmark = pytest.mark.long
+
 REPOSITORY = Path(__file__).resolve().parents[4]
 sys.path.insert(0, str(REPOSITORY / "tests" / "unit" / "replies"))
 import fake_fleet  # noqa: E402

@@ -28,7 +28,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import backup_hint
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
-pytestmark = needed
+pytestmark = [needed, pytest.mark.long]
 MIB = 1 << 20
 KVM, STORE, KEY = "kvm1", "backup1", "5" * 64
 OF_HOST = {

@@ -294,6 +294,7 @@ def test_a_data_volume_is_made_from_its_own_image_once_and_may_be_booted_from_la
     assert boots_from(other) == [(0, "db")]
 
 
+@pytest.mark.long
 def test_an_image_that_is_larger_than_its_volume_is_refused_by_the_volumes_field(house, images, tmp_path):
     large = tmp_path / "data.raw"
     os.truncate(large, 3 << 30)

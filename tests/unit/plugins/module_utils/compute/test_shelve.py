@@ -44,7 +44,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model import (
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, TransferFailed
 
-pytestmark = needed
+pytestmark = [needed, pytest.mark.long]
 OFF = ("stopped", None, "shutdown", False)
 
 

@@ -19,7 +19,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.move import movi
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import drained
 from ansible_collections.berth.kvm.plugins.module_utils.model import operation_hints
 
-pytestmark = needed
+pytestmark = [needed, pytest.mark.long]
 NEXT, THIRD = "kvm2", "kvm3"
 
 

@@ -209,6 +209,7 @@ def test_a_delete_killed_at_a_step_is_finished_and_the_volume_is_what_its_mappin
         volume.delete(house.host, uuid)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("others", ["update_disks", "a claim"])
 def test_of_processes_that_want_one_volume_at_once_one_gets_it_in_each_of_twenty_rounds(house, others):
     """Real processes on the host's real files: two instances that are there, or one of them and one that is claimed."""

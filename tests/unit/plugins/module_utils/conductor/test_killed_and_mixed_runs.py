@@ -38,6 +38,7 @@ def interleavings(left, right):
     return [(first, second) for first in range(left) for second in range(1, right)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("silent", ["h1", "h2", None])
 def test_two_controllers_between_any_two_calls_and_a_third_run_with_a_host_silent_make_no_second_one(tmp_path, silent):
     length = len(list(Fleet(tmp_path / "length").create()))

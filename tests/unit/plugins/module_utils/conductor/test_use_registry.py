@@ -242,6 +242,7 @@ def _steps(site, procedure):
     return site.changing(procedure)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("direction", ["to", "from"])
 def test_a_run_that_is_cut_off_at_any_step_is_finished_by_the_next(tmp_path, monkeypatch, direction):
     """And in between no two runs make one instance: one over the registry and one without it."""

@@ -194,6 +194,7 @@ def test_fake_takes_the_first_whatever_lots_the_options_ask_for():
     assert found == {"a"}
 
 
+@pytest.mark.long
 def test_chance_draws_each_host_equally_often():
     """S06: 4000 draws among four, within 5 standard deviations, which are 27 draws."""
     hosts = [host(name, memory_mb_used=used) for name, used in (("a", 0), ("b", 9000), ("c", 18000), ("d", 27000))]

@@ -98,6 +98,7 @@ def whole(fleet, ended):
 THEN = {"resize": [THERE], "abort": [BACK, THERE], "delete": [{S: (None, OWN)}, {D: (None, OWN)}]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("then", THEN)
 def test_whenever_a_run_is_killed_one_whole_volume_is_left_and_the_next_run_ends_it(then, running, kill_before):  # noqa: F811
     ends = []

@@ -62,6 +62,7 @@ def uses(host, record):
         yield lambda step=step: table.run(host, memory.UUID, step, token, peer)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [S, D])
 def test_nonsense_in_any_part_of_a_move_is_a_typed_error_or_does_no_harm(fleet, name):
     fleet.went("resize")

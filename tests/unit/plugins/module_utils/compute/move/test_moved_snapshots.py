@@ -85,6 +85,7 @@ def arrive(files, path):
     return files / LOGS
 
 
+@pytest.mark.long
 def test_what_arrives_has_the_snapshots_and_the_size_of_the_record(snapped, tmp_path):
     shutil.move(snapped / LOGS, tmp_path / "copied")
     os.truncate(tmp_path / "copied", 4 * GIB)

@@ -21,6 +21,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.model.lifecycle import I
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import VolumeElsewhere
 
 
+@pytest.mark.long
 def test_a_delete_of_what_a_killed_revert_has_given_back_leaves_the_volume_to_the_source(make_fleet, kill_before):
     ends = []
     for number in itertools.count():

@@ -53,6 +53,7 @@ def test_a_revert_gives_the_volume_back_and_forgets_nothing(fleet):
     assert fleet.roles() == {D: (OWN, OWN)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", KILLS)
 def test_whenever_a_run_is_killed_one_host_owns_the_volume_and_the_next_run_ends_it(name, make_fleet, kill_before):
     def look(fleet, _ended):
