@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Set, Tuple
 
 from ..model import address_clash, fleet_hints, nics
+from ..model.address_pool import choose, has, size
 from ..model.errors import BerthError
-from ..model.networks import choose, has, size
 from . import silence
 from .errors import AddressesUnknown, AddressPoolExhausted
 from .plan import CLAIMING, Instance, fail

@@ -10,8 +10,8 @@ import pytest
 from ansible_collections.berth.kvm.plugins.action import ask_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.fleet import assertions
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, input_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.address_pool import choose
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
-from ansible_collections.berth.kvm.plugins.module_utils.model.networks import choose
 from ansible_collections.berth.kvm.plugins.module_utils.model.schema import Text
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import networks
+from ansible_collections.berth.kvm.plugins.module_utils.model import address_pool
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog_schema import NETWORKS
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 
@@ -40,7 +40,7 @@ GIVEN = {
 @pytest.mark.parametrize("case", GIVEN)
 def test_a_pool_has(case):
     lan, expected = GIVEN[case]
-    assert networks.ranges(lan) == expected
+    assert address_pool.ranges(lan) == expected
 
 
 BAD = {
@@ -87,22 +87,22 @@ ALL = {"192.0.2.%d" % last for last in (10, 11, 12, 20, 21)}
 
 
 def test_the_same_instance_finds_the_same_address_whatever_else_is_taken():
-    first = networks.choose(POOL, (), "web-1")
+    first = address_pool.choose(POOL, (), "web-1")
     assert first in ALL
-    assert networks.choose(POOL, ALL - {first}, "web-1") == first
-    assert len({networks.choose(POOL, (), "web-%d" % number) for number in range(50)}) == len(ALL)
+    assert address_pool.choose(POOL, ALL - {first}, "web-1") == first
+    assert len({address_pool.choose(POOL, (), "web-%d" % number) for number in range(50)}) == len(ALL)
 
 
 def test_each_address_is_given_before_a_pool_is_used_up():
     taken = set()
     for number in range(5):
-        taken.add(networks.choose(POOL, taken, "web-%d" % number))
+        taken.add(address_pool.choose(POOL, taken, "web-%d" % number))
     assert taken == ALL
-    assert networks.choose(POOL, taken, "web-9") is None
+    assert address_pool.choose(POOL, taken, "web-9") is None
 
 
 def test_a_pool_of_many_addresses_is_counted_and_searched_without_listing_them():
-    pool = networks.ranges(network("2001:db8::/64", pool={}))
-    assert networks.size(pool) == (1 << 64) - 1
-    first = networks.choose(pool, (), "web-1")
-    assert first.startswith("2001:db8:") and networks.choose(pool, {first}, "web-1") not in (None, first)
+    pool = address_pool.ranges(network("2001:db8::/64", pool={}))
+    assert address_pool.size(pool) == (1 << 64) - 1
+    first = address_pool.choose(pool, (), "web-1")
+    assert first.startswith("2001:db8:") and address_pool.choose(pool, {first}, "web-1") not in (None, first)
