@@ -12,13 +12,14 @@ chooses again.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Set, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Sequence, Set, Tuple
 
-from ..model import address_clash, fleet_hints, nics
+from ..model import address_clash, copy_hints, fleet_hints, nics
 from ..model.address_pool import choose, has, size
 from ..model.errors import BerthError
 from . import silence
 from .errors import AddressesUnknown, AddressPoolExhausted
+from .fleet import Fleet
 from .plan import CLAIMING, Instance, fail
 
 MOST_CHOICES = 10  # per instance, in case other runs keep taking the address that was chosen
@@ -268,3 +269,24 @@ def addresses(held: Mapping[str, Iterable[Mapping[str, Any]]]) -> address_clash.
     for host, records in records_of.items():
         address_clash.add_let_in(found, records, " on %s" % host)
     return found
+
+
+def check_not_given_away(fleet: Fleet, name: str, uuid: str, host: str) -> None:
+    """Raise AddressTaken if another instance or guest has a MAC address or a fixed address of the instance on ``host``,
+    whose record comes back: no run saw that it has them while its host was silent or its copy was set aside."""
+    told = (told for told in fleet.documents[host]["instances"] if told["uuid"] == uuid)
+    check_addresses_kept(fleet, name, uuid, host, [entry for each in told for entry in each.get("nics") or ()])
+
+
+def check_addresses_kept(fleet: Fleet, name: str, uuid: str, host: str, own: Sequence[str]) -> None:
+    """As check_not_given_away, of a copy on ``host`` that has these addresses, as model/nics.py writes them."""
+    for other, document in fleet.documents.items():
+        held = address_clash.index((told for told in document["instances"] if told["uuid"] != uuid), " on %s" % other)
+        for entry in own:
+            if entry in held:
+                raise address_clash.AddressTaken(
+                    "%s cannot be restored on %s: %s now has its %s"
+                    % (name, host, " and ".join(sorted(held[entry].values())), entry),
+                    hint=copy_hints.one_keeps_the_address(name),
+                    host=host,
+                )

@@ -11,7 +11,7 @@ from typing import Any, Dict, Optional, Sequence
 from ..model.errors import InvalidInput
 from ..model.messages import Document
 from ..model.vm_states import SHELVED
-from . import arrived, given_away, keep_one, older_copy
+from . import addressing, arrived, keep_one, older_copy
 from .errors import KvmHostNotFound
 from .fleet import Fleet
 from .gossip import will_own
@@ -74,7 +74,7 @@ def _take_back(_operation: str, fleet: Fleet, name: str, uuid: str, said: Said) 
     if not hosts:
         return {"hosts": []}
     latest = arrived.latest(fleet, uuid, hosts[0], said.lost)
-    given_away.check(fleet, name, uuid, hosts[0])
+    addressing.check_not_given_away(fleet, name, uuid, hosts[0])
     told = _to_tell(fleet, will_own(fleet, uuid, hosts[0], latest[0], said.run))
     moved_by = arrived.move_of(arrived.source_of(fleet, uuid, hosts[0]))
     return {"hosts": hosts, "after": list(latest), "to_tell": told, **moved_by}
@@ -85,7 +85,7 @@ def _keep_one(_operation: str, fleet: Fleet, name: str, uuid: str, said: Said) -
     choice = keep_one.choose(fleet, name, uuid, stays, said.keep_on_confirmed, said.lost)
     task = {**dataclasses.asdict(choice), "hosts": [stays] if choice.comes_back else choice.others}
     if choice.comes_back:
-        given_away.check(fleet, name, uuid, stays)
+        addressing.check_not_given_away(fleet, name, uuid, stays)
     if choice.others or (choice.comes_back and not choice.listed):
         # once the other copy is gone, nobody else may know of the one that stays
         task["to_tell"] = _to_tell(fleet, will_own(fleet, uuid, stays, choice.above[0], said.run))

@@ -174,20 +174,22 @@ def merged(has: Sequence[Document], wanted: Sequence[Mapping[str, Any]]) -> List
     found = []
     for entry in ordered:
         old = there.get(entry["name"])
-        if old and entry["size_gb"] < old["size_gb"]:
-            raise cannot_shrink(entry["name"], old["size_gb"], entry["size_gb"])
+        if old:
+            check_size(entry["name"], old["size_gb"], entry["size_gb"])
         parts = {part: entry[part] for part in ("name", "size_gb", "delete_on_termination")}
         found.append({**parts, "slot": old["slot"] if old else next(free), **_boot_index(entry)})
     return found
 
 
-def cannot_shrink(name: str, has: int, wanted: int) -> CannotResizeDisk:
-    return CannotResizeDisk(
-        "Unable to resize disk down: volume %s has %d GiB, and its size_gb is %d now" % (name, has, wanted),
-        field="berth_volumes_defined.%s.size_gb" % name,
-        value=wanted,
-        rule="at least %d GiB" % has,
-    )
+def check_size(name: str, has: int, wanted: int) -> None:
+    """Raise CannotResizeDisk if a volume of ``has`` GiB would shrink."""
+    if wanted < has:
+        raise CannotResizeDisk(
+            "Unable to resize disk down: volume %s has %d GiB, and its size_gb is %d now" % (name, has, wanted),
+            field="berth_volumes_defined.%s.size_gb" % name,
+            value=wanted,
+            rule="at least %d GiB" % has,
+        )
 
 
 def boots_from(spec: Mapping[str, Any]) -> Optional[str]:

@@ -123,8 +123,7 @@ def claim_growth(host, wanted, token, dry=False):
         had_gb, has_gb = confirmed_gb(volume), size_gb(volume)
         if volume.phase == CLAIMED:
             raise VolumeConflict("volume %s is being made by another run" % volume.name, hint=hints.run_again())
-        if wanted_gb < had_gb:
-            raise volumes.cannot_shrink(volume.name, had_gb, wanted_gb)
+        volumes.check_size(volume.name, had_gb, wanted_gb)
         if wanted_gb == has_gb and not grows(volume):
             return False
         if wanted_gb > has_gb:

@@ -130,8 +130,7 @@ def _check_sizes(instance, record, named):
     own = volume_store.VolumeStore.beside(instance.store)
     for entry in volumes.of(record.spec):
         has_gb = volume_store.confirmed_gb(own.read(entry["uuid"]))
-        if entry["size_gb"] < has_gb:
-            raise volumes.cannot_shrink(entry["name"], has_gb, entry["size_gb"])
+        volumes.check_size(entry["name"], has_gb, entry["size_gb"])
         if entry["size_gb"] > has_gb:
             raise VolumeConflict(
                 "volume %s has %d GiB, and a growth to %d GiB was not claimed"

@@ -15,7 +15,7 @@ from ...model.identity import DEFAULT_PROJECT, instance_uuid
 from ...model.messages import Document
 from ...model.quota import Amounts
 from ...model.vm_states import SHELVED
-from .. import adopting, given_away, locks, new_volumes, own_uuids, renaming, what_to_operate
+from .. import addressing, adopting, locks, new_volumes, own_uuids, renaming, what_to_operate
 from ..closing_table import why_of
 from ..errors import HostUnknown, InstanceMoving
 from ..fleet import Fleet, Place
@@ -147,6 +147,6 @@ def _check_addresses(fleet: Fleet, found: Located) -> Procedure[None]:
         # a host without such a copy says so when it is to bring it back
         own = (answers[name].get("instance_copy") or {}).get("nics") or []
         try:
-            given_away.check_addresses(fleet, name, task["uuid"], task["stays"], own)
+            addressing.check_addresses_kept(fleet, name, task["uuid"], task["stays"], own)
         except BerthError as error:
             found.refuse(name, error)
