@@ -246,8 +246,9 @@ def not_found(task_vars: Dict[str, Any], fleet: Fleet, name: str) -> InstanceNot
     if projects:
         text = "%s is in no inventory, and on hosts in another project: %s" % (name, ", ".join(sorted(projects)))
         return InstanceNotFound(text, hint=fleet_hints.name_its_project(name, min(projects)))
-    hint = similar_instances(name, known)
-    return InstanceNotFound("%s is in no inventory and on no host" % name, hint=hint)
+    is_host = name in kvm_hosts(task_vars)
+    text = "%s is a KVM host, and no instance" if is_host else "%s is in no inventory and on no host"
+    return InstanceNotFound(text % name, hint=similar_instances(name, known))
 
 
 def check_new_name(task_vars: Dict[str, Any], uuid: str, new: str) -> None:
