@@ -49,7 +49,7 @@ def instances_alone(task_vars: Dict[str, Any], names: List[str], hosts: List[str
     """The names that are instances. Raises InvalidInput if one is a KVM host."""
     instances = instances_among(task_vars, names)
     both = [name for name in dict.fromkeys([*instances, *_meant(task_vars, hosts)]) if name in hosts]
-    given = [field for field in ("berth_new_name", "berth_name") if str(task_vars.get(field)) in both]
+    given = [field for field in ("berth_new_name", "berth_name") if task_vars.get(field) in both]
     if given:
         rule = "the name of an instance, and not of a KVM host"
         raise InvalidInput(given[0], task_vars[given[0]], rule)

@@ -22,7 +22,7 @@ from . import hardware, packet_filter
 from .terms import mark_of
 
 # What agreed by other rules is compared again. A digest of this file without this line; a test tells it.
-RULES = "8ced99c6ccc6"
+RULES = "26843cae3fd5"
 MIB = 1024  # KiB
 LONGEST = 120
 MOST = 20
