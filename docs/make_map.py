@@ -39,7 +39,8 @@ Files whose names begin with a room are below `plugins/module_utils/`.
 | where instances are placed | `placement/filters/`, `placement/weighers/`, `placement/capacity.py` |
 | the guest's definition in libvirt | `compute/guest/domain_xml.py` |
 | the guest's host name, and the rest of what cloud-init gets | `model/cloud_init.py` |
-| the bridge and the addresses of a NIC | `model/networks.py`, from a pool `model/address_pool.py` and `conductor/addressing.py`, in the guest's definition `compute/guest/domain_xml.py` |
+| the bridge and the addresses of a NIC | `model/networks.py`, in the guest's definition `compute/guest/domain_xml.py` |
+| an address from a network's pool | `model/address_pool.py`, who has which `conductor/addressing.py` |
 | the rules of security groups | `model/security_groups.py`, the filter made of them `compute/guest/packet_filter.py` |
 | the order of an operation | `conductor/procedures/` |
 | the steps of a move | `conductor/sequences.py` for their order, `compute/move/steps/` for each |
