@@ -13,6 +13,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from ..model import disk_hints, hints, nics
 from ..model.errors import shortened, worded
+from ..model.errors_of_instances import each_once
 from ..model.lifecycle import PAUSED, SAVED
 from ..model.line import CHANGED, FAILED, LEFT_OUT, UNCHANGED, marked
 from ..model.safe_text import visible
@@ -56,19 +57,11 @@ def closing(
     only shows instances does not ``acts``. ``width``: the columns of the terminal."""
     known = list(outcomes)
     lines = _table(known, CHANGED if acts else UNCHANGED, width) if known else ["Nothing to do."]
-    errors = marked(FAILED, _errors(known))
+    told = each_once((outcome.instance, outcome.error) for outcome in known if outcome.error)
+    errors = marked(FAILED, told)
     for part, more in ((errors, details), (hosts_left_out(_not_told(left_out, errors, width), width), ())):
         lines += [*([""] if part else []), *part, *more]
     return lines
-
-
-def _errors(outcomes: Iterable[Outcome]) -> List[str]:
-    """A line for each error, with all instances that it is about."""
-    names: Dict[str, List[str]] = {}
-    for outcome in outcomes:
-        if outcome.error:
-            names.setdefault(outcome.error, []).append(outcome.instance)
-    return ["%s: %s" % (shortened(same), error) for error, same in names.items()]
 
 
 def _not_told(left_out: Mapping[str, str], errors: Iterable[str], width: int) -> Dict[str, str]:

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Set
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Set, Type
 
 from . import catalog_schema as schema
 from . import volumes
-from .errors import BerthError, InvalidInput, joined, together
+from .errors import BerthError, InvalidInput, together
 from .messages import Document
 from .schema import Check
 from .security_groups import check_remote_groups
@@ -42,6 +42,13 @@ class FlavorDiskSmallerThanMinDisk(BerthError):
 
 class FlavorMemoryTooSmall(BerthError):
     """The flavor's memory is smaller than the image's min_ram."""
+
+
+# What a flavor has, what an image needs of it, how that is told, and the error.
+LEAST = (
+    ("memory_mb", "min_ram", "", "MiB", FlavorMemoryTooSmall),
+    ("root_gb", "min_disk", "a root disk of ", "GiB", FlavorDiskSmallerThanMinDisk),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,26 +204,18 @@ def check_image_fits(flavor: Document, image: Document) -> None:
 
     A flavor with root_gb 0 takes the image's own size, as in Nova.
     """
-    faults: List[BerthError] = []
-    if image["min_ram"] > flavor["memory_mb"]:
-        faults.append(
-            FlavorMemoryTooSmall(
-                "flavor %s has %d MiB, image %s needs %d MiB"
-                % (flavor["name"], flavor["memory_mb"], image["name"], image["min_ram"]),
-                field="berth_flavors.%s.memory_mb" % flavor["name"],
-                value=flavor["memory_mb"],
-                rule="at least min_ram of the image, %d MiB" % image["min_ram"],
-            )
+    together(functools.partial(_check_reaches, flavor, image, *each) for each in LEAST)
+
+
+def _check_reaches(
+    flavor: Document, image: Document, part: str, least: str, has: str, unit: str, error: Type[BerthError]
+) -> None:
+    size, needs = flavor[part], image[least]
+    if size and needs > size:
+        text = "flavor %s has %s%d %s, image %s needs %d %s"
+        raise error(
+            text % (flavor["name"], has, size, unit, image["name"], needs, unit),
+            field="berth_flavors.%s.%s" % (flavor["name"], part),
+            value=size,
+            rule="at least %s of the image, %d %s" % (least, needs, unit),
         )
-    if flavor["root_gb"] and image["min_disk"] > flavor["root_gb"]:
-        faults.append(
-            FlavorDiskSmallerThanMinDisk(
-                "flavor %s has a root disk of %d GiB, image %s needs %d GiB"
-                % (flavor["name"], flavor["root_gb"], image["name"], image["min_disk"]),
-                field="berth_flavors.%s.root_gb" % flavor["name"],
-                value=flavor["root_gb"],
-                rule="at least min_disk of the image, %d GiB" % image["min_disk"],
-            )
-        )
-    if faults:
-        raise joined(faults)

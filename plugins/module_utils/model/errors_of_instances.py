@@ -18,12 +18,10 @@ def of_several(faults: Iterable[Tuple[str, BerthError]]) -> BerthError:
         name, error = known[0]
         error.message = "%s: %s" % (name, error.message)
         return error
-    names: Dict[str, List[str]] = {}
-    for name, error in known:
-        names.setdefault(str(error), []).append(name)
-    parts = ["%s: %s" % (shortened(shared), text) for text, shared in list(names.items())[:MOST_NAMED]]
-    if len(names) > MOST_NAMED:
-        parts.append("and %d more faults" % (len(names) - MOST_NAMED))
+    told = each_once((name, str(error)) for name, error in known)
+    parts = told[:MOST_NAMED]
+    if len(told) > MOST_NAMED:
+        parts.append("and %d more faults" % (len(told) - MOST_NAMED))
     first = known[0][1]
     whole = type(first).__new__(type(first))  # the classes differ in what their __init__ wants
     vars(whole).update(
@@ -34,3 +32,11 @@ def of_several(faults: Iterable[Tuple[str, BerthError]]) -> BerthError:
         **dict.fromkeys(("field", "value", "rule", "hint")),
     )
     return whole
+
+
+def each_once(told: Iterable[Tuple[str, str]]) -> List[str]:
+    """A line for each text, with all instances that it is about. ``told``: (instance, text)."""
+    names: Dict[str, List[str]] = {}
+    for name, text in told:
+        names.setdefault(text, []).append(name)
+    return ["%s: %s" % (shortened(shared), text) for text, shared in names.items()]
