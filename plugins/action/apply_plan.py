@@ -10,15 +10,16 @@ import re
 
 from ..module_utils.fleet import plan_file
 from ..module_utils.fleet.check import check
+from ..module_utils.model import fleet_hints
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.lifecycle import RESIZED
 from ..module_utils.model.migration import COLD
-from ..module_utils.model.schema import Whole
+from ..plugin_utils import fleet_options
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.documents import read_yaml
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.known_fleet import known_fleet
-from ..plugin_utils.plain import number, plain
+from ..plugin_utils.plain import plain
 from ..plugin_utils.planned_lines import lines
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import check_none_chosen
@@ -44,12 +45,14 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         at_once, per_host = (
-            Whole(1, 1000).check(number(args[option]), variable)
+            fleet_options.whole(variable, args[option])
             for option, variable in (("at_once", "berth_moves_at_once"), ("per_host", "berth_moves_per_host"))
         )
         if not args["plan"]:
             check_none_chosen(self, task_vars, "the plan says what moves, where and how", "berth_migration")
         until = _until(args["until"], datetime.datetime.now())
+        if not args["plan"] and not args["path"]:
+            raise InvalidInput("berth_plan", None, plan_file.RULE, hint=fleet_hints.name_plan())
         document = plain(args["plan"]) or read_yaml(args["path"], "berth_plan", plan_file.RULE, MOST_BYTES)
         path = args["path"] or "of this run"
         written = plan_file.read(document, path)
