@@ -95,9 +95,7 @@ def reports(seen: Mapping[str, Seen], names: Iterable[str], live: Mapping[str, R
             if known.host["reserved"] or known.host["removed"]:
                 with WRONG:
                     document = host_document.check(known.document)
-                    now = as_of_now(known.host, document)
-                    if now != document:  # it is checked again
-                        found[name]["document"] = now
+                    found[name]["document"] = host_document.with_others(document, as_of_now(known.host, document))
     return found
 
 
