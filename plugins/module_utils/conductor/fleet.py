@@ -17,7 +17,7 @@ from ..model import host_hints, state_hints
 from ..model.errors import BerthError
 from ..model.identity import DEFAULT_PROJECT
 from ..model.messages import Document, Note
-from . import garbage, host_identity, miscounting, silence
+from . import duplicate_hosts, garbage, miscounting, silence
 from .notes import Answers, Notes, called, put_together
 
 # The fields of an instance in the host's document that a place copies.
@@ -270,16 +270,16 @@ def _read_document(fleet: Fleet, name: str, report: Report, check: Callable[[Any
 
 def _leave_out_doubles(fleet: Fleet) -> None:
     """Hosts that answer with one uuid, and one that answers with that of a silent host, do not count."""
-    for uuid, names in list(host_identity.twice(fleet.documents)):
+    for uuid, names in list(duplicate_hosts.twice(fleet.documents)):
         del fleet.notes[uuid], fleet.member_lists[uuid]
         for name in names:
             del fleet.documents[name]
-            fleet.verdicts[name] = host_identity.verdict(uuid, names)
-    alone = host_identity.of_silent(fleet.documents, fleet.verdicts, fleet.notes)
+            fleet.verdicts[name] = duplicate_hosts.verdict(uuid, names)
+    alone = duplicate_hosts.of_silent(fleet.documents, fleet.verdicts, fleet.notes)
     for uuid, (name, silent) in alone.items():
         del fleet.notes[uuid], fleet.member_lists[uuid]
         del fleet.documents[name]
-        fleet.verdicts[name] = host_identity.verdict_alone(name, silent)
+        fleet.verdicts[name] = duplicate_hosts.verdict_alone(name, silent)
         fleet.doubles[uuid] = name
 
 

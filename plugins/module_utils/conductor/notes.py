@@ -100,7 +100,7 @@ class Answers:
     """``names``: host uuid -> inventory name, of the hosts whose records count; ``lost``: names or uuids that are gone
     for good; ``faults``: host uuid -> why the records of a host that answers do not count; ``silent``: names of the
     hosts that did not report their records -> why; ``doubles``: host uuid -> the host that claims to be that silent
-    one, see host_identity.py; ``called``: host name -> the uuids of the hosts that any host remembers by that name."""
+    one, see duplicate_hosts.py; ``called``: host name -> the uuids of the hosts that any host remembers by that name."""
 
     names: Mapping[str, str]
     lost: Collection[str] = ()
