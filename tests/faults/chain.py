@@ -172,7 +172,8 @@ class Chain:
             if ends.held(self.hosts) != before:
                 raise Violation("I11 a refusal changed something:\n%s" % again.output[-3000:])
             self.case.play("start_after_outage" if operation.end == "paused" else "start", env=ENVIRONMENT)
-            self.guest.expect(self.source, written)  # else it is paused or suspended as it boots, and boots on after that
+            # else it is paused or suspended as it boots, and boots on after that
+            self.guest.expect(self.source, written)
             again = self._play(operation, variables)
         if again.rc:
             raise Violation("I4 the re-run failed:\n%s\nfirst run:\n%s" % (again.output[-3000:], first[-3000:]))
