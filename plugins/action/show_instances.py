@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ansible.utils.vars import load_extra_vars
 
-from ..module_utils.conductor import free_volumes, show_instance, unlisted
+from ..module_utils.conductor import show_instance, unlisted, volume_hosts
 from ..module_utils.conductor.closing_table import FAILED, Outcome, address_of, closing
 from ..module_utils.conductor.errors import HostUnknown, InstanceMoving
 from ..module_utils.conductor.locate import left_of_ended_move, locate
@@ -81,9 +81,9 @@ class ActionModule(ControllerAction):
             if uuid in failed:
                 say("", "%s: %s" % (name, remembered_failures.line(failed[uuid])))
         guest_addresses.add(outcomes, uuids, replies(task_vars, "__berth_facts"))
-        free = [] if _some_are_asked_for(task_vars) else free_volumes.of(fleet)
+        free = [] if _some_are_asked_for(task_vars) else volume_hosts.free_volumes(fleet)
         addressed(outcomes, task_vars, options)
-        say("", *closing(outcomes, fleet.verdicts, acts=False, width=columns()), *free_volumes.lines(free), "")
+        say("", *closing(outcomes, fleet.verdicts, acts=False, width=columns()), *volume_hosts.free_lines(free), "")
         volumes = [dict(volume, host=host) for host, volume in free]
         return {**results_fact(outcomes, fleet.verdicts), "instances": shown, "free_volumes": volumes}
 
