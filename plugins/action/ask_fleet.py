@@ -14,8 +14,7 @@ from ..module_utils.conductor.errors import KvmHostNotFound
 from ..module_utils.fleet import assertions, make_plan, plan_file, questions
 from ..module_utils.fleet.check import check
 from ..module_utils.fleet.goals import DRAIN, Goal
-from ..module_utils.fleet.movability import movability
-from ..module_utils.fleet.what_if import with_more
+from ..module_utils.fleet.questions import movability, with_more
 from ..module_utils.model import fleet_hints
 from ..module_utils.model.errors import InvalidInput, joined
 from ..module_utils.model.schema import Whole

@@ -11,7 +11,7 @@ import time
 
 from ansible.errors import AnsibleError
 
-from ..module_utils.conductor import adopting, renaming, show_backup, show_instance, show_snapshots
+from ..module_utils.conductor import adopting, renaming, show_backup, show_instance
 from ..module_utils.conductor.closing_table import error_of, text_of
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures import backup_host, update
@@ -279,7 +279,9 @@ def _new_names(located, done):
 def _looked_at(located, done):
     """The lines about each console, or about the snapshots."""
     if located["operation"] == "snapshots":
-        yield from show_snapshots.lines({name: each.instance.get("snapshots") or [] for name, each in done.items()})
+        yield from show_backup.snapshot_lines(
+            {name: each.instance.get("snapshots") or [] for name, each in done.items()}
+        )
     for name, each in done.items() if located["operation"] == "console" else ():
         if "console" in each.instance:
             yield from show_instance.console_lines(

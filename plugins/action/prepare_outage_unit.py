@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import posixpath
+import zipfile
+from pathlib import Path
 
-from ..plugin_utils import outage_code, registry_access, registry_members
+from ..plugin_utils import registry_access, registry_members
 from ..plugin_utils.host_reply import HostAction, run_module, temporary_directory
 
 MODULE = "outage_unit"
@@ -25,7 +28,7 @@ class ActionModule(HostAction):
             }
         )
         members = registry_access.members_of(args["registry"])
-        code = outage_code.packed()
+        code = packed_code()
         access = _access(members, args["directory"], self._task.check_mode)
         told = {**access, "digest": hashlib.sha256(code).hexdigest()}
         result = run_module(self, MODULE, told, task_vars)
@@ -43,3 +46,26 @@ def _access(members, directory, dry):
     authority = registry_access.authority_in(directory).text
     settings = {"members": members, "user": user, "password": password, "authority": authority}
     return {"settings": settings, "certificate": registry_members.certificate_of_hosts(directory, dry)}
+
+
+ROOMS = ("compute", "model", "placement")  # what code on hosts may import
+TOP = Path(__file__).parents[1]
+MAIN = """import sys
+from module_utils.compute.guest import after_outage
+sys.exit(after_outage.main(*sys.argv[1:]))
+"""
+
+
+def packed_code() -> bytes:
+    """The code that a host runs after an outage, without a controller: one file that Python runs, see
+    compute/host/outage_unit.py. The same for the same files, whatever made them: not compressed, without times."""
+    rooms = [TOP / "module_utils" / room for room in ROOMS]
+    files = sorted(path for room in rooms for path in room.rglob("*.py"))
+    folders = {folder for path in files for folder in path.relative_to(TOP).parents if folder.name}
+    texts = {str(path.relative_to(TOP)): path.read_bytes() for path in files}
+    texts.update({"%s/__init__.py" % folder: b"" for folder in folders}, **{"__main__.py": MAIN.encode()})
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(texts):
+            archive.writestr(zipfile.ZipInfo(name), texts[name])
+    return made.getvalue()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..module_utils.conductor.registry.refresh import refresh
+from ..module_utils.conductor.registry.enrol import refresh
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_variables import kvm_hosts

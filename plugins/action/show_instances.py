@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from ansible.utils.vars import load_extra_vars
 
-from ..module_utils.conductor import free_volumes, show_instance, unlisted
+from ..module_utils.conductor import show_instance, unlisted, volume_hosts
 from ..module_utils.conductor.closing_table import FAILED, Outcome, address_of, closing
 from ..module_utils.conductor.errors import HostUnknown, InstanceMoving
 from ..module_utils.conductor.locate import left_of_ended_move, locate
 from ..module_utils.model import fleet_hints
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import IDENTITY, uuid_of
-from ..plugin_utils import failed_requests, guest_addresses
+from ..plugin_utils import guest_addresses, remembered_failures
 from ..plugin_utils.answers_of_hosts import read_reports, reason_of, replies
 from ..plugin_utils.berth_name import addressed, check_given, selected_by_name
 from ..plugin_utils.controller import ControllerAction, outcomes_reported, results_fact
@@ -52,7 +52,7 @@ class ActionModule(ControllerAction):
         others = {} if _some_are_asked_for(task_vars) else _others(task_vars, fleet, uuids)
         options = {name: unlisted.selection(uuid, place, uuids) for name, (uuid, place) in others.items()}
         uuids.update({name: uuid for name, (uuid, _place) in others.items()})
-        failed = failed_requests.known(Fleet(machines(task_vars, hosts)))
+        failed = remembered_failures.known(Fleet(machines(task_vars, hosts)))
         reported, silent, live = self._ask(task_vars, fleet, uuids, hosts)
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
         for name, uuid in uuids.items():
@@ -79,11 +79,11 @@ class ActionModule(ControllerAction):
             else:
                 outcomes.append(_of_none(task_vars, fleet, name, uuid, failed.get(uuid)))
             if uuid in failed:
-                say("", "%s: %s" % (name, failed_requests.line(failed[uuid])))
+                say("", "%s: %s" % (name, remembered_failures.line(failed[uuid])))
         guest_addresses.add(outcomes, uuids, replies(task_vars, "__berth_facts"))
-        free = [] if _some_are_asked_for(task_vars) else free_volumes.of(fleet)
+        free = [] if _some_are_asked_for(task_vars) else volume_hosts.free_volumes(fleet)
         addressed(outcomes, task_vars, options)
-        say("", *closing(outcomes, fleet.verdicts, acts=False, width=columns()), *free_volumes.lines(free), "")
+        say("", *closing(outcomes, fleet.verdicts, acts=False, width=columns()), *volume_hosts.free_lines(free), "")
         volumes = [dict(volume, host=host) for host, volume in free]
         return {**results_fact(outcomes, fleet.verdicts), "instances": shown, "free_volumes": volumes}
 

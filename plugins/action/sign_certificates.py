@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from ..module_utils.conductor import host_identity
+from ..module_utils.conductor import duplicate_hosts
 from ..module_utils.conductor.errors import CertificateForeign
 from ..module_utils.model import fleet_hints, input_hints
 from ..module_utils.model.errors import InvalidInput
@@ -93,9 +93,9 @@ def check_one_name(task_vars, held, hosts):
         if prepared.get("host_uuid"):
             uuids[name] = str(prepared["host_uuid"])
     if host in uuids:
-        host_identity.check_alone(host, uuids)
+        duplicate_hosts.check_alone(host, uuids)
     issued = {issued_for(str((held.get(kind) or {}).get("certificate") or "")) for kind in KINDS}
-    host_identity.check_certificate(host, issued.intersection(hosts) - {host, *uuids})
+    duplicate_hosts.check_certificate(host, issued.intersection(hosts) - {host, *uuids})
 
 
 def check_authority_is_here(directory, held, host):

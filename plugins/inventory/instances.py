@@ -110,7 +110,7 @@ from ansible.vars.plugins import get_vars_from_inventory_sources
 from ..module_utils.conductor.dynamic_inventory import NotListed, failed, listed
 from ..module_utils.model.collection_version import COLLECTION_VERSION
 from ..module_utils.model.unknown_names import did_you_mean
-from ..plugin_utils import failed_requests
+from ..plugin_utils import remembered_failures
 from ..plugin_utils.read_kvm_hosts import begun, is_begun, read_hosts
 from ..plugin_utils.screen import warn
 from ..plugin_utils.whose_fleet import Fleet
@@ -280,7 +280,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def _add_failed(self, names, found, group, fleet):
         """Add instances that failed on this controller and are on no host, so that no host knows them."""
-        requests = failed_requests.known(fleet).values()
+        requests = remembered_failures.known(fleet).values()
         for name, variables in failed(requests, names.known, found).items():
             if name not in found and names.known(name) is None and not self.get_option("failed_requests"):
                 continue

@@ -12,7 +12,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils.conductor import outcome_of_create
 from ..module_utils.conductor.closing_table import Outcome
 from ..module_utils.conductor.plan import FAILED, Plan
-from . import failed_requests, fleet_filters, guest_addresses
+from . import fleet_filters, guest_addresses, remembered_failures
 from .berth_name import addressed
 from .controller import results_fact
 from .inventory_variables import kvm_hosts
@@ -64,4 +64,4 @@ def _keep(action: ActionBase, task_vars: Dict[str, Any], plan: Plan) -> None:
         for instance, error in errors
     ]
     done = [instance["uuid"] for instance in instances if instance["state"] != FAILED or instance["uuid"] in faulty]
-    failed_requests.settle(action, task_vars, "create", failures, done)
+    remembered_failures.settle(action, task_vars, "create", failures, done)

@@ -13,7 +13,7 @@ from ..module_utils.conductor import closing_table, outcome_of_move, outcome_of_
 from ..module_utils.conductor.closing_table import Outcome
 from ..module_utils.conductor.procedures.operate import Done
 from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
-from . import failed_requests
+from . import remembered_failures
 from .berth_name import addressed
 from .controller import results_fact
 from .inventory_variables import variables
@@ -108,4 +108,4 @@ def _keep(action: ActionBase, task_vars: Dict[str, Any], operation: str, outcome
         elif operation in PLACED and code != "InstanceNotFound":
             message = outcome.error.removeprefix(code + ": ")
             failures.append({"name": name, "project": project, "code": code, "message": message})
-    failed_requests.settle(action, task_vars, operation, failures, done)
+    remembered_failures.settle(action, task_vars, operation, failures, done)

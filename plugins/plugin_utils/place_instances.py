@@ -27,7 +27,7 @@ from ..module_utils.model.identity import IDENTITY, check_name, project_of, uuid
 from ..module_utils.model.lifecycle import CLAIM
 from ..module_utils.placement.filters.query import QueryFilter, check_hint
 from ..module_utils.placement.request import build_request
-from . import acting, backup_runs, berth_name, end_of_create, failed_requests, receipts, registry_access, seeds
+from . import acting, backup_runs, berth_name, end_of_create, receipts, registry_access, remembered_failures, seeds
 from .answers_of_hosts import FOUND, all_hosts, known_of, read_reports, reader, replies
 from .controller import ControllerAction, new_token, outcomes_reported, plan_result
 from .driving import carry_out
@@ -367,7 +367,7 @@ class PlaceInstances(ControllerAction):
             requests[name] = request
         faults += self._taken_elsewhere(requests, names, run.catalogs)
         if faults and run.is_plan:
-            failed_requests.settle(self, run.task_vars, "create", _refused(faults, run.task_vars))
+            remembered_failures.settle(self, run.task_vars, "create", _refused(faults, run.task_vars))
         if faults:
             raise of_several(faults)
         return requests, lacks

@@ -124,7 +124,7 @@ class Chain:
             self.step = step
             return "as it was"  # the next fault's first run is this one's re-run
         self._start_found(operation)
-        said.append(self._again(operation, variables, fault, said[0]))
+        said.append(self._again(operation, variables, fault, said[0], written))
         self._start_found(operation)
         quiet = self._play(operation, variables)
         changed = quiet.changed.get(cases.NAME) or quiet.changed.get(OTHER)
@@ -163,7 +163,7 @@ class Chain:
         except subprocess.TimeoutExpired:
             raise Violation("I4 the run with the fault does not end:\n%s" % (process.kill() or "")[-3000:])
 
-    def _again(self, operation, variables, fault, first):
+    def _again(self, operation, variables, fault, first, written):
         """The one re-run -> its output."""
         before = ends.held(self.hosts)
         again = self._play(operation, variables)
@@ -172,6 +172,8 @@ class Chain:
             if ends.held(self.hosts) != before:
                 raise Violation("I11 a refusal changed something:\n%s" % again.output[-3000:])
             self.case.play("start_after_outage" if operation.end == "paused" else "start", env=ENVIRONMENT)
+            # else it is paused or suspended as it boots, and boots on after that
+            self.guest.expect(self.source, written)
             again = self._play(operation, variables)
         if again.rc:
             raise Violation("I4 the re-run failed:\n%s\nfirst run:\n%s" % (again.output[-3000:], first[-3000:]))

@@ -22,8 +22,9 @@ import history_steps  # noqa: E402
 from fibers import exchange_unlocked  # noqa: E402
 from history_steps import Asked, Step  # noqa: E402
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import backup_chain  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import notes, renaming  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.model import backups, fleet_hints, state_hints  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, state_hints  # noqa: E402
 
 SEEDS = range(6)
 HOSTS, NAMES = 3, ["web1"]
@@ -294,7 +295,7 @@ def test_a_backup_that_goes_with_one_on_which_another_stands_is_found(monkeypatc
     def only_the_last(known, keep, keep_days, made):
         return [each.id for each in known if keep and each.id != made]
 
-    monkeypatch.setattr(backups, "removable", only_the_last)
+    monkeypatch.setattr(backup_chain, "removable", only_the_last)
     assert histories.play(HOSTS, NAMES, [run("create"), *BACKUPS]).startswith("H7 the newest whole backup")
 
 

@@ -21,7 +21,7 @@ POOL_PATH = "/var/lib/libvirt/berth"
 SEED = "seed.iso"  # beside the disks of an instance
 IGNITION = "ignition"  # the same for Ignition, to which QEMU shows it
 CONSOLE_DIRECTORY = "/var/log/libvirt/qemu"
-SWTPM, TPM_STATE = "/var/lib/libvirt/swtpm", "tpm2-00.permall"  # libvirt removes it with the guest's definition
+SWTPM, SWTPM_FILE = "/var/lib/libvirt/swtpm", "tpm2-00.permall"  # libvirt removes it with the guest's definition
 # QEMU runs as another user: it may pass through the directories, but not list them
 PASS_MODE = 0o711
 
@@ -88,7 +88,7 @@ def console_logs(uuid):
 
 def tpm_state(uuid):
     """The file in which swtpm keeps what the guest's TPM has, outside of the disks."""
-    return os.path.join(SWTPM, check_uuid(uuid), "tpm2", TPM_STATE)
+    return os.path.join(SWTPM, check_uuid(uuid), "tpm2", SWTPM_FILE)
 
 
 def remove_console_logs(uuid):

@@ -21,9 +21,8 @@ from ..model.messages import ClaimResult, Note, ScannedRecord, ScannedVolume
 from . import addressing, groups, majority, volume_hosts
 from .addressing import addresses
 from .errors import ClaimConflict, InstanceMoving
-from .found_nowhere import check_absent
 from .next_host import attempt_failed, said_by
-from .notes import Answers, Notes, called, put_together
+from .notes import Answers, Notes, called, check_absent, put_together
 from .plan import (
     ACTIVE,
     BUILDING,

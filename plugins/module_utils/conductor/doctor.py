@@ -32,7 +32,7 @@ from ..model.lifecycle import ACTIVE, CLAIM, OWN
 from ..model.line import described
 from ..model.messages import Document
 from ..placement.text import table
-from . import addressing, bridges, copies, drift, free_volumes, majority, silence, unconfirmed, unlisted, volume_hosts
+from . import addressing, bridges, copies, drift, majority, silence, unconfirmed, unlisted, volume_hosts
 from .fleet import Fleet, Place
 from .interrupted import to_end
 from .locate import left_of_ended_move, stray_hint
@@ -237,7 +237,7 @@ def _has_guest(case: Case, host: str, uuid: str) -> bool:
 
 def _free_volumes(case: Case) -> Iterator[Finding]:
     twice = _owned_twice(case)
-    for host, volume in free_volumes.of(case.fleet):
+    for host, volume in volume_hosts.free_volumes(case.fleet):
         if volume["uuid"] in twice:
             continue  # it can be neither used nor deleted before somebody has said which is right
         since = " since %s" % volume["changed_at"] if volume.get("changed_at") else ""

@@ -9,15 +9,17 @@ A host is known here by its inventory name, never by a name that it sends.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import gc
 from typing import Any, Callable, Collection, Dict, Iterator, List, Mapping, Optional, Set, Tuple, TypedDict, cast
 
 from ..model import host_hints, state_hints
 from ..model.errors import BerthError
 from ..model.identity import DEFAULT_PROJECT
 from ..model.messages import Document, Note
-from . import garbage, host_identity, miscounting, silence
+from . import duplicate_hosts, miscounting, silence
 from .notes import Answers, Notes, called, put_together
 
 # The fields of an instance in the host's document that a place copies.
@@ -227,7 +229,20 @@ class Fleet:
         )
 
 
-@garbage.put_off()
+@contextlib.contextmanager
+def without_collector() -> Iterator[None]:
+    """Put Python's collector of cycles off while the documents of a fleet are made: they have none, and it would look through
+    all of them again and again, which takes twice as long as to read them. Also of a function, as a decorator."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+@without_collector()
 def read_fleet(reports: Dict[str, Report], check: Callable[[Any], Document]) -> Fleet:
     """``reports`` are by inventory name. A document that breaks the schema becomes a verdict, not an error; so does a
     state directory whose host itself says that its records do not count."""
@@ -270,16 +285,16 @@ def _read_document(fleet: Fleet, name: str, report: Report, check: Callable[[Any
 
 def _leave_out_doubles(fleet: Fleet) -> None:
     """Hosts that answer with one uuid, and one that answers with that of a silent host, do not count."""
-    for uuid, names in list(host_identity.twice(fleet.documents)):
+    for uuid, names in list(duplicate_hosts.twice(fleet.documents)):
         del fleet.notes[uuid], fleet.member_lists[uuid]
         for name in names:
             del fleet.documents[name]
-            fleet.verdicts[name] = host_identity.verdict(uuid, names)
-    alone = host_identity.of_silent(fleet.documents, fleet.verdicts, fleet.notes)
+            fleet.verdicts[name] = duplicate_hosts.verdict(uuid, names)
+    alone = duplicate_hosts.of_silent(fleet.documents, fleet.verdicts, fleet.notes)
     for uuid, (name, silent) in alone.items():
         del fleet.notes[uuid], fleet.member_lists[uuid]
         del fleet.documents[name]
-        fleet.verdicts[name] = host_identity.verdict_alone(name, silent)
+        fleet.verdicts[name] = duplicate_hosts.verdict_alone(name, silent)
         fleet.doubles[uuid] = name
 
 

@@ -14,8 +14,8 @@ from ..model.lifecycle import ALIVE, DELETING, OWN, SETTING_ASIDE
 from . import notes, silence
 from .errors import DuplicateRuns, InstanceMoving, InstanceUnknown
 from .fleet import Fleet, Place
-from .found_nowhere import check_absent
 from .locate import generation_of, is_later, is_moving
+from .notes import check_absent
 
 FIELD = "berth_keep_on"
 

@@ -16,8 +16,8 @@ from ..model.record import RecordInvalid
 from . import arrived, copies, notes, older_copy, silence, unconfirmed
 from .errors import DomainWithoutRecord, DuplicateInstance, InstanceMoving, InstanceUnknown, RecordOutdated
 from .fleet import STATE_FAULT, Fleet, Place, Stray
-from .found_nowhere import check_absent
 from .locks import lock_of
+from .notes import check_absent
 
 
 def locate(fleet: Fleet, name: str, uuid: str, lost_hosts: Collection[str] = ()) -> List[str]:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The notes of all hosts about an instance, combined, and what they forbid if its owner answers.
+"""The notes of all hosts about an instance, combined, and what they forbid if its owner answers, or nobody has a record of it.
 
 Theory of operation: who owns an instance
 =========================================
@@ -55,12 +55,12 @@ that the host had the instance or was to get it. The next owner counts on from t
 from __future__ import annotations
 
 import dataclasses
-from typing import Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Callable, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..model import fleet_hints, messages, state_hints
 from ..model.errors import shortened
 from . import silence
-from .errors import HostNameAmbiguous, InstanceUnknown, RecordOutdated
+from .errors import HostNameAmbiguous, InstanceUnknown, RecordMissing, RecordOutdated
 
 Generation = Tuple[int, int]
 NEVER: Generation = (0, 0)
@@ -100,7 +100,7 @@ class Answers:
     """``names``: host uuid -> inventory name, of the hosts whose records count; ``lost``: names or uuids that are gone
     for good; ``faults``: host uuid -> why the records of a host that answers do not count; ``silent``: names of the
     hosts that did not report their records -> why; ``doubles``: host uuid -> the host that claims to be that silent
-    one, see host_identity.py; ``called``: host name -> the uuids of the hosts that any host remembers by that name."""
+    one, see duplicate_hosts.py; ``called``: host name -> the uuids of the hosts that any host remembers by that name."""
 
     names: Mapping[str, str]
     lost: Collection[str] = ()
@@ -294,3 +294,35 @@ def check_owner(name: str, host: str, generation: Generation, notes: Notes, answ
         hint=state_hints.restore_record(name, owner) if owner else answers.hint(known),
         host=host,
     )
+
+
+def check_absent(
+    name: str,
+    notes: Notes,
+    answers: Answers,
+    run: str = "",
+    hint: Callable[[str, str], str] = state_hints.restore_record_or_delete,
+) -> None:
+    """Raise InstanceUnknown or RecordMissing if the instance may exist although no record of it was found: on a silent host that
+    was the last known owner, or on which a run once planned to create it.
+
+    Plans of the run itself do not count. ``hint``: of the instance's name and the host that held it, if a record is missing.
+    """
+    known = notes.known
+    if known and answers.counts(known):
+        if answers.has(known):
+            host = answers.names[known.host_uuid]
+            raise RecordMissing(
+                "%s held %s, but has a record neither of it nor of its removal" % (host, name),
+                hint=hint(name, host),
+            )
+        raise InstanceUnknown(
+            "%s was last seen on %s; it may still run there" % (name, answers.describe(known)),
+            hint=answers.hint(known),
+        )
+    for plan in notes.planned:
+        if plan.run != run and answers.counts(plan) and not answers.has(plan):
+            raise InstanceUnknown(
+                "%s may have been made on %s" % (name, answers.describe(plan)),
+                hint=answers.hint(plan),
+            )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..model import disk_words, flavor_ceilings, lifecycle
+from ..model import disk_words, hot_plug, lifecycle
 from ..model import migration as migrations
 from ..model.safe_text import clean_all
 from . import downtime, unconfirmed
@@ -142,7 +142,7 @@ def afterwards(operation: str, move: Dict[str, Any], place: Place) -> Place:
 def _meaning(move: Dict[str, Any]) -> str:
     """What it means for the guest."""
     if move["sequence"] == "resize_here":
-        why = flavor_ceilings.restart_needed(_spec_before(move), _spec_after(move))
+        why = hot_plug.restart_needed(_spec_before(move), _spec_after(move))
         return GROWS if why is None else MEANS["resize_here"] + (", because %s" % why if why else "")
     if move["sequence"] == "revert_here" and (_migration(move) or {}).get("grown"):
         return SHRINKS

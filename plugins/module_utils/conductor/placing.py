@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, Iterable, List, Mapping, Optional
+from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Sequence
 
-from ..model import fleet_hints
+from ..model import fleet_hints, input_hints
 from ..model.catalog import DEFAULT_ZONE
 from ..model.host_state import zones
 from ..model.messages import Document
+from ..model.unknown_names import meant, nearest
 from ..placement import explain, receipt
 from ..placement.changes.limits import refusals
 from ..placement.changes.would_fit import fits_unignored, smallest_changes
@@ -20,7 +21,6 @@ from ..placement.weighing import draws
 from .fleet import Fleet
 from .next_host import set_host
 from .plan import CLAIMING, Instance, fail
-from .unread_hints import unread
 
 SMALL = 5000  # up to this many hosts x instances, every decision is explained even if nobody asks
 IGNORED, DO_NOT_IGNORE = "ignore_hosts: excluded by ignore_hosts", "do not ignore "
@@ -115,7 +115,7 @@ class Decision:
             line
             for name, instance in sorted(instances.items())
             if instance.get("state") == CLAIMING
-            for line in unread(name, instance["spec"].get("scheduler_hints") or {}, self.filters)
+            for line in unread_hints(name, instance["spec"].get("scheduler_hints") or {}, self.filters)
         ]
 
     def receipt(self) -> Optional[Document]:
@@ -177,3 +177,35 @@ def _why(answer: Any, seed: int) -> str:
         return "the only host that fits"
     how = "seed %d" % seed if "drawn_among" in last else "weight %.2f" % last["weights"][last["host"]]
     return "%s hosts, %s" % (explain.choice(last), how)
+
+
+# As in Nova a hint that no enabled filter reads changes nothing, but whoever gave it is told. A hint of any other name than
+# these may be one that a filter of the user's own reads.
+READ_BY = {
+    "build_near_host_ip": "SimpleCIDRAffinityFilter",
+    "cidr": "SimpleCIDRAffinityFilter",
+    "different_host": "DifferentHostFilter",
+    "query": "QueryFilter",
+    "same_host": "SameHostFilter",
+}
+JSON_FILTER = "JsonFilter"  # it reads the same hint in Nova's form, [">=", "$free_ram_mb", 1024]
+
+
+def unread_hints(name: str, hints: Mapping[str, Any], filters: Sequence[str]) -> List[str]:
+    """A line for each hint of the instance ``name`` that does nothing. ``filters``: the names of those that are enabled."""
+    enabled = {filter_name.rpartition(".")[2] for filter_name in map(str, filters)}
+    every_one_is_known = not any(filter_name.count(".") for filter_name in map(str, filters))
+    lines = []
+    for hint in hints:
+        reader, near = _reader(hint, hints[hint], enabled), nearest(hint, READ_BY)
+        begin = "%s: berth_hints.%s does nothing: " % (name, hint)
+        if reader and reader not in enabled:
+            lines.append("%s%s reads it, which is not enabled. %s" % (begin, reader, input_hints.enable_filter(reader)))
+        elif not reader and near and every_one_is_known:
+            lines.append("%sno filter reads it. %s" % (begin, meant(near)))
+    return lines
+
+
+def _reader(hint: str, values: Any, enabled: Collection[str]) -> Optional[str]:
+    in_novas_form = hint == "query" and (JSON_FILTER in enabled or str(values[0]).lstrip().startswith("["))
+    return JSON_FILTER if in_novas_form else READ_BY.get(hint)

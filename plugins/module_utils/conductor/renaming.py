@@ -22,9 +22,8 @@ from ..model.messages import Document
 from . import majority, own_uuids
 from .errors import HostUnknown, InstanceUnknown
 from .fleet import Fleet
-from .found_nowhere import check_absent
 from .locate import check_no_stray, holders
-from .notes import Answers, put_together
+from .notes import Answers, check_absent, put_together
 
 OPERATION, FIELD = "rename", "berth_new_name"
 

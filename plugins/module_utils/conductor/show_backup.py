@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The backups of an instance, and the image made of it, as people read them."""
+"""The backups and snapshots of instances, and images made of them, as people read them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Iterator, List, Mapping, Sequence
 
 from ..model import clone_hints, made_images
 from ..model.backups import TPM_STATE, VARIABLES
+from ..placement.text import table
 
 WORDS = {
     "backup": "backup", "delete_backup": "deletes backup", "restore": "now has backup", "shelve": "backup", "unshelve": "now has backup",
@@ -47,3 +48,24 @@ def _text(backup: Mapping[str, Any]) -> Iterator[str]:
     ]
     faults = backup["faults"]
     yield "; ".join(filter(None, [*parts, "CANNOT BE RESTORED: %s" % "; ".join(faults) if faults else ""]))
+
+
+SNAPSHOTS = ("INSTANCE", "SNAPSHOT", "MADE AT", "GUEST WAS", "MEMORY", "ROOM", "DISKS")
+
+
+def snapshot_lines(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> List[str]:
+    """``found``: instance -> its snapshots, as module instance_info returns them."""
+    rows = [
+        (
+            name,
+            each["name"],
+            each["made_at"] or "not whole",
+            each["taken"] or "",
+            "yes" if each.get("memory") else "no",
+            "%d GiB" % each["size_gb"],
+            ", ".join(each["disks"]),
+        )
+        for name, entries in found.items()
+        for each in entries
+    ]
+    return ["", *table(SNAPSHOTS, rows)] if rows else []

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Collection, Mapping, Optional, Sequence
 
 from ..model import fleet_hints, hints, host_hints
-from . import host_identity
+from . import duplicate_hosts
 from .errors import HostNotAsked, HostNotLost, HostUnknown
 
 NO_ANSWER, HUNG, UNPREPARED, NOT_ASKED = "UNREACHABLE", "LibvirtTimeout", "HostNotPrepared", HostNotAsked.__name__
@@ -67,7 +67,7 @@ def hint(hosts: Sequence[str], reasons: Mapping[str, str], given: Collection[str
         return hints.restart_hung_libvirt()
     if all(has_code(reasons[host], UNPREPARED) for host in there):
         return host_hints.prepare_host(",".join(there))
-    if all(has_code(reasons[host], host_identity.CONFLICT) for host in there):
+    if all(has_code(reasons[host], duplicate_hosts.CONFLICT) for host in there):
         # All answer, so nothing on them is out of order: the inventory is.
         return fleet_hints.listed_twice(", ".join(there))
     return hints.mend_lost_host(", ".join(there))

@@ -10,12 +10,12 @@ each reads all hosts after its claim, and a run that sees the volume on another 
 
 from __future__ import annotations
 
-from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ..model import hints, state_hints, volume_hints, volumes
 from ..model.errors import BerthError
+from ..model.lifecycle import ACTIVE, CLAIM, CLAIMED, DELETING, IN, OUT, OWN
 from ..model.lifecycle import BUILDING as BEING_MADE
-from ..model.lifecycle import CLAIM, CLAIMED, DELETING, IN, OUT
 from ..model.messages import Document
 from ..model.volumes import (
     VolumeConflict,
@@ -26,6 +26,7 @@ from ..model.volumes import (
     VolumeNotFound,
     VolumeUnknown,
 )
+from ..placement.text import table
 from . import silence
 from .fleet import Fleet
 from .plan import BUILDING, CLAIMING, Instance, Plan, fail, host_of, withdraw_claim
@@ -319,3 +320,33 @@ def check_claim(
 
 def _has(scan: Mapping[str, Any], uuid: str) -> bool:
     return any(volume["uuid"] == uuid for volume in scan.get("volumes") or ())
+
+
+FREE = ("FREE VOLUME", "PROJECT", "SIZE", "POOL", "HOST", "SINCE")
+Free = Tuple[str, Mapping[str, Any]]  # (host, volume)
+
+
+def free_volumes(fleet: Fleet) -> List[Free]:
+    """Volumes of the hosts that answered that no instance has, sorted by name."""
+    found = [
+        (host, volume)
+        for host, volume in fleet.volumes()
+        if volume["instance"] is None and (volume["role"], volume["phase"]) == (OWN, ACTIVE)
+    ]
+    return sorted(found, key=lambda pair: (pair[1]["name"], pair[1]["project_id"], pair[0]))
+
+
+def free_lines(found: Sequence[Free]) -> List[str]:
+    """A table for people, or nothing if there is no free volume. Times are by the clocks of the hosts."""
+    rows = [
+        (
+            volume["name"],
+            volume["project_id"],
+            "%d GiB" % volume["size_gb"],
+            volume["pool"],
+            host,
+            volume.get("changed_at") or "-",
+        )
+        for host, volume in found
+    ]
+    return ["", *table(FREE, rows, indent="")] if rows else []

@@ -40,6 +40,10 @@ class Goal:
         """The hosts that take nothing in."""
         return self.hosts if self.name == DRAIN else frozenset()
 
+    def is_worth(self, gain: float) -> bool:
+        """``gain``: by how much the first part of score() becomes less. A balance that wins too little is none."""
+        return self.name != BALANCE or gain > self.least_gain
+
 
 def score(goal: Goal, state: State, moves: int, empty: Optional[Empty] = None) -> Tuple[float, ...]:
     if goal.name == DRAIN:

@@ -87,7 +87,7 @@ def make(fleet: Fleet, goal: Goal, effort: float = EFFORT) -> Plan:
         nothing = min(nothing, found, key=lambda each: each.score)
     found, proven, proof = _searched(fleet, goal, empty, nothing, effort)
     gain = begin[0] - found.score[0]
-    if goal.name == BALANCE and gain <= goal.least_gain:
+    if not goal.is_worth(gain):
         found = nothing
         proof = "nothing to gain: the fullest host would be less full by %.1f %% of what it can hold (%s)" % (
             100 * gain,

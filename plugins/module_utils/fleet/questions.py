@@ -1,20 +1,23 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Questions about a fleet that need no plan: how much more fits, and whether it survives hosts that fail."""
+"""Questions about a fleet that need no plan: how much more fits, whether it survives hosts that fail, which
+instance may go where, and how it would be with more hosts."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import math
-from typing import Collection, Dict, Iterable, List, NamedTuple, Sequence, Tuple
+from typing import Any, Collection, Dict, Iterable, List, NamedTuple, Sequence, Tuple
 
 from ..model.errors import BerthError
+from ..model.host_state import HostState
 from ..model.messages import Document
+from ..placement.changes.would_fit import leave
 from ..placement.request import flavor_snapshot
 from . import one_by_one, propose
-from .order import ordered
+from .order import enter_together, ordered
 from .state import AFFINITY, Fleet, State, refusal
 from .terms import Empty, Terms, terms
 
@@ -154,4 +157,55 @@ def _terms(fleet: Fleet, empty: Empty, state: State, lost: Sequence[str]) -> Ter
     found = terms(fleet, empty, (), ())
     for uuid in lost:
         found.allow(empty, uuid, state.hosts)
+    return found
+
+
+def with_more(fleet: Fleet, like: Sequence[str]) -> Fleet:
+    """The fleet with one more host like each of ``like``, empty and open, in the same aggregates."""
+    documents, aggregates = dict[str, Any](fleet.documents), [dict(each) for each in fleet.aggregates]
+    for number, model in enumerate(like, 1):
+        document, name = fleet.documents[model], "%s again, %d" % (model, number)
+        service = {**(document.get("service") or {}), "disabled": False}
+        made = HostState.from_document({**document, "host": name, "node": name, "uuid": name, "service": service})
+        for instance in list(made.instances.values()):
+            leave(made, instance)
+        documents[name] = made
+        for each in aggregates:
+            each["hosts"] = [*each["hosts"], *([name] if model in each["hosts"] else [])]
+    return dataclasses.replace(fleet, documents=documents, aggregates=aggregates)
+
+
+class Movable(NamedTuple):
+    """``how``: live, cold, or no; ``to``: the hosts that would take it; ``reasons``: why not -> the hosts of which that is so."""
+
+    name: str
+    host: str
+    how: str
+    to: List[str]
+    reasons: Dict[str, List[str]]
+
+
+def movability(live: Fleet, cold: Fleet) -> List[Movable]:
+    """Which instance may go to which host now, how, and why not to the others. ``cold``: the same fleet with what runs
+    stopped for its move. Members of an affinity group go with the others."""
+    state, found = State(cold), []
+    together: Dict[Tuple[str, str], List[str]] = {}
+    for uuid, each in sorted(cold.instances.items()):
+        if each.goes_with and not each.fixed:
+            together.setdefault((each.goes_with, each.host), []).append(uuid)
+    for uuid, instance in sorted(live.instances.items(), key=lambda entry: entry[1].name):
+        others = together.get((instance.goes_with, instance.host), ()) if instance.goes_with else ()
+        unit = [uuid, *(other for other in others if other != uuid)]
+        lives = all(live.instances[each].fixed is None for each in unit)
+        moves = (live if lives else cold).instances[uuid]
+        to: List[str] = []
+        reasons: Dict[str, List[str]] = {}
+        for host in sorted(set(state.hosts) - {instance.host}):
+            why = moves.fixed or enter_together(state, [(each, host) for each in unit])
+            if why:
+                reasons.setdefault(why, []).append(host)
+            else:
+                state.withdraw(unit)
+                to.append(host)
+        found.append(Movable(instance.name, instance.host, moves.how if to else "no", to, reasons))
     return found

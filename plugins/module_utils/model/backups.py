@@ -14,9 +14,8 @@ The files are plain qcow2, so that qemu-img alone reads a backup with all that i
 
 from __future__ import annotations
 
-import datetime
 import shlex
-from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from .errors import BerthError
 from .messages import Document
@@ -195,40 +194,3 @@ def recipe(backup: Backup) -> str:
         "",
     ]  # fmt: skip
     return "\n".join(lines)
-
-
-def removable(backups: Sequence[Backup], keep: Optional[int], keep_days: Optional[int], now: str) -> List[str]:
-    """The ids of those that no wish keeps and on which none that stays stands, the newest first, so that what is left after a
-    cut is whole. The newest ``keep`` stay, and those of the last ``keep_days``; without both, all. What one of them
-    stands on may be there and not describe itself: then all older ones stay. ``now``: an id."""
-    known = {backup.id: backup for backup in backups}
-    newest = sorted(known, reverse=True)
-    if keep is None and keep_days is None:
-        return []
-    kept = newest[: max(keep or 0, 1)]
-    if keep_days is not None:
-        since = datetime.datetime.strptime(now, TIME) - datetime.timedelta(days=keep_days)
-        kept += [each for each in newest if each >= since.strftime(TIME)]
-    stays = _with_below(known, kept)
-    return [each for each in newest if each not in stays]
-
-
-def needed(backups: Sequence[Backup], going: Collection[str]) -> Dict[str, List[str]]:
-    """{id of ``going``: the others that stand on it}."""
-    known = {backup.id: backup for backup in backups}
-    found: Dict[str, List[str]] = {}
-    for each in sorted(set(known) - set(going)):
-        for below in _with_below(known, [each]) & set(going):
-            found.setdefault(below, []).append(each)
-    return found
-
-
-def _with_below(known: Mapping[str, Backup], kept: Iterable[str]) -> Set[str]:
-    stays = set(kept)
-    for each in list(stays):
-        while known[each].previous in known:
-            each = str(known[each].previous)
-            stays.add(each)
-        lost = known[each].previous or ""  # it may be there
-        stays.update([lost, *(older for older in known if older < lost)])
-    return stays

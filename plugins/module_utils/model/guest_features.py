@@ -9,7 +9,7 @@ import functools
 import re
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
-from . import flavor_ceilings, flavor_limit_checks, guest_settings
+from . import flavor_limit_checks, guest_settings, hot_plug
 from .errors import BerthError, InvalidInput, together
 from .guest_settings import GuestSettings
 from .image import CANONICAL, LEGACY_NAMES
@@ -94,7 +94,7 @@ _ALONE = _table(
     (FLAG, "hw:cpu_realtime"),
     (ANY, "hw:cpu_dedicated_mask pci_passthrough:alias"),
     (UNLESS_NO, "hw:hide_hypervisor_id hide_hypervisor_id"),
-    (ANY, " ".join((*flavor_limit_checks.RANGES, *flavor_ceilings.SIZES))),
+    (ANY, " ".join((*flavor_limit_checks.RANGES, *hot_plug.SIZES))),
     (
         NEVER,
         "hw:pmem hw:tpm_secret_security hw_rng:rate_bytes hw_rng:rate_period hw_video:ram_max_mb "
@@ -274,7 +274,7 @@ def _contradictions(settings: GuestSettings, flavor: Dict[str, Any], field: str)
 
     yield from conflicts(settings, flavor, field)
     yield from flavor_limit_checks.checks(flavor.get("extra_specs") or {}, field)
-    yield from flavor_ceilings.checks(flavor, settings, field)
+    yield from hot_plug.checks(flavor, settings, field)
     yield tpm
     yield functools.partial(settings.cpu_topology, flavor["vcpus"])
     yield no_ide

@@ -56,7 +56,7 @@ class HostDocumentInvalid(BerthError):
 
 
 class Checked(NamedTuple):
-    """One that check() has returned, and nobody has changed since. No host can send one."""
+    """One that check() or with_others() has returned, and nobody has changed since. No host can send one."""
 
     document: Document
 
@@ -80,6 +80,18 @@ def check(document: Any, host: Optional[str] = None, uuid: Optional[str] = None)
             rule=fault.rule,
             host=host,
         ) from None
+
+
+def with_others(document: Document, now: Document) -> Any:
+    """A Checked of what a checked ``document`` is ``now``, with other instances and their counts: only those are checked. If they
+    are wrong, ``now``, of which check() tells what."""
+    same = {id(each) for each in document["instances"]}
+    try:
+        return Checked(
+            {**now, "instances": [each if id(each) in same else _instance(each) for each in now["instances"]]}
+        )
+    except Fault:
+        return now
 
 
 def shape(document: Any, uuid: Optional[str] = None) -> Document:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import ipaddress
-from typing import Any, Callable, Iterable, List, Mapping, Optional, Sequence
+from typing import Any, Callable, List, Mapping, Optional, Sequence
 
 from . import nics
 from .address_pool import POOL, check_pool, ranges, unusable
@@ -15,10 +15,8 @@ from .errors import InvalidInput, together
 from .messages import Document
 from .nics import ip_version
 from .schema import Fields, Flag, ListOf, OneOf, Text, Whole, structure_as_text
-from .security_groups import MAC, AllowedAddress, security
-from .unknown_names import NetworkNotFound, SecurityGroupNotFound
-
-UNFILTERED = "only on Linux bridges and libvirt networks: libvirt sees no packets of Open vSwitch and of type direct"
+from .security_groups import MAC, UNFILTERED, AllowedAddress, is_filtered, port_security, security_of
+from .unknown_names import NetworkNotFound
 
 
 class Address:
@@ -89,11 +87,6 @@ class Network:
         if network["pool"] is not None:
             check_pool(network, field)
         return network
-
-
-def is_filtered(network: Mapping[str, Any]) -> bool:
-    """Whether libvirt filters what the network's NICs send: it does so only on tap devices of Linux bridges."""
-    return network["type"] != "direct" and not network.get("virtualport")
 
 
 def _check_source(network: Document, field: str) -> None:
@@ -171,7 +164,7 @@ class Nic:
 
 
 # The NICs of a request, from the instance's variables and the catalog's networks: bridge, MAC address, the addresses that an
-# instance asks for, and security groups.
+# instance asks for. What its packet filter is made from: security_groups.py.
 Wanted = Mapping[str, Any]
 
 
@@ -189,9 +182,9 @@ def make_nic(own_uuid: str, at: int, wanted: Wanted, catalog: Any, card: str, gr
         **{part: network[part] for part in ("type", "source", "virtualport", "mtu", "vlan", "nwfilter", "gateway")},
         **_addresses(nics.asked(wanted["address"]), network, field + ".address"),
         "nameservers": list(network["nameservers"]),
-        "security": _security(wanted, network, catalog, field, groups),
+        "security": security_of(wanted, network, catalog, field, groups),
     }
-    if document["security"] and _port_security(wanted, network):
+    if document["security"] and port_security(wanted, network):
         document["port_security"] = True
     document.update(_dhcp_and_route(wanted, network, field))
     if network["type"] == "direct":
@@ -216,47 +209,6 @@ def check_network(at: int, wanted: Wanted, networks: Mapping[str, Any]) -> Docum
     if wanted["network"] not in networks:
         raise NetworkNotFound.named("berth_networks[%d].network" % at, wanted["network"], networks)
     return networks[wanted["network"]]
-
-
-def _port_security(wanted: Wanted, network: Wanted) -> Optional[bool]:
-    """Return the port security that NIC or network name; None leaves a NIC as its instance was created."""
-    return network["port_security"] if wanted["port_security"] is None else wanted["port_security"]
-
-
-def _security(wanted: Wanted, network: Wanted, catalog: Any, field: str, groups: Sequence[str]) -> Optional[Document]:
-    """Return what its packet filter is made from, or None: without port security a NIC may send and get anything."""
-    asked = _port_security(wanted, network)
-    filtered = is_filtered(network) if asked is None else asked
-    if not is_filtered(network):
-        _check_unfiltered(wanted, field, groups)
-    for part in ("security_groups", "allowed_addresses"):
-        if wanted[part] and not filtered:
-            raise InvalidInput("%s.%s" % (field, part), wanted[part], "only on a NIC with port_security")
-    own: Optional[Sequence[str]] = wanted["security_groups"]
-    names, path = (groups, "berth_security_groups") if own is None else (own, field + ".security_groups")
-    known = catalog.security_groups
-    check_security_groups(names, path, known)
-    found = [known[name] for name in dict.fromkeys(names)]
-    return security(found, wanted["allowed_addresses"] or (), filtered)
-
-
-def _check_unfiltered(wanted: Wanted, field: str, groups: Sequence[str]) -> None:
-    """Refuse groups on a NIC whose packets libvirt does not see: they would not protect it."""
-    if wanted["port_security"]:
-        raise InvalidInput(field + ".port_security", True, UNFILTERED)
-    if groups and wanted["security_groups"] is None and wanted["port_security"] is None:
-        rule = "%s. Give this NIC security_groups: [] where it needs none" % UNFILTERED
-        raise InvalidInput(field + ".security_groups", groups, rule)
-
-
-def check_security_groups(names: Iterable[str], field: str, known: Mapping[str, Any]) -> None:
-    """Raise SecurityGroupNotFound for each name that the catalog does not have."""
-    together(functools.partial(_check_known, field, name, known) for name in names)
-
-
-def _check_known(path: str, name: str, known: Mapping[str, Any]) -> None:
-    if name not in known:
-        raise SecurityGroupNotFound.named(path, name, known)
 
 
 def _addresses(texts: List[str], network: Wanted, field: str) -> Document:

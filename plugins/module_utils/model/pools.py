@@ -39,7 +39,9 @@ def other_disks(doc: Document) -> Dict[str, Document]:
 # bytes.
 # MiB that an instance takes at once, however thin its disks are: its seed, the headers of its disks, their first blocks
 LEAST_FREE_MB = 16
-TOLERATED = 10  # percent of a pool: what a file system keeps for root, and a few cached images
+MOST_OF_OTHERS_PERCENT = (
+    10  # of a pool, before facts and doctor warn: what a file system keeps for root, and a few cached images
+)
 
 
 def lacks_bytes(document: Document, pool: Optional[str]) -> Optional[str]:
@@ -59,7 +61,7 @@ def images(pool: Document) -> str:
 
 
 def overpromised(document: Document) -> Iterator[Tuple[str, str]]:
-    """Yield (pool, sentence) for each pool of which others take more than TOLERATED beyond the host's reserve."""
+    """Yield (pool, sentence) for each pool of which others take more than MOST_OF_OTHERS_PERCENT beyond the host's reserve."""
     for name, pool in sorted((document.get("pools") or {}).items()):
         if pool.get("storage", name) != name or "owed_gb" not in pool:
             continue  # another pool stands for its file system
@@ -68,7 +70,7 @@ def overpromised(document: Document) -> Iterator[Tuple[str, str]]:
         reserved = document.get("reserved_host_disk_gb", 0) if name == document.get("pool") else 0
         capacity, free, promised, owed = (pool[part] for part in ("capacity_gb", "free_gb", "promised_gb", "owed_gb"))
         others = capacity - free - (promised - owed)
-        if others - reserved > capacity * TOLERATED / 100:
+        if others - reserved > capacity * MOST_OF_OTHERS_PERCENT / 100:
             yield (
                 name,
                 "of the %d GiB of storage pool %s %d are free, and disks that were promised there may still take %d: "

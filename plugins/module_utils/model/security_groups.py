@@ -1,14 +1,15 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Security groups: named rules of what may reach a guest and what it may reach; and the addresses a NIC may send from."""
+"""Security groups: named rules of what may reach a guest and what it may reach; the addresses a NIC may send from;
+and what the packet filter of a NIC is made from."""
 
 from __future__ import annotations
 
 import functools
 import ipaddress
 import re
-from typing import Any, Iterable, List, Mapping, Optional
+from typing import Any, Iterable, List, Mapping, Optional, Sequence
 
 from .errors import InvalidInput, together
 from .messages import Document
@@ -18,6 +19,7 @@ from .unknown_names import SecurityGroupNotFound
 MOST_RULES = 256
 MAC = Text(r"[0-9a-fA-F][02468aceACE](:[0-9a-fA-F]{2}){5}\Z", "a unicast MAC address such as 02:00:00:00:00:01")
 WITH_PORTS = ("tcp", "udp", "sctp")
+UNFILTERED = "only on Linux bridges and libvirt networks: libvirt sees no packets of Open vSwitch and of type direct"
 
 
 class Ports:
@@ -107,18 +109,59 @@ class AllowedAddress:
         return _ALLOWED.check({"address": value} if isinstance(value, str) else value, field)
 
 
-def security(
-    groups: Iterable[Mapping[str, Any]], allowed: Iterable[Mapping[str, Any]], filtered: Optional[bool]
+def is_filtered(network: Mapping[str, Any]) -> bool:
+    """Whether libvirt filters what the network's NICs send: it does so only on tap devices of Linux bridges."""
+    return network["type"] != "direct" and not network.get("virtualport")
+
+
+def port_security(wanted: Mapping[str, Any], network: Mapping[str, Any]) -> Optional[bool]:
+    """Return the port security that NIC or network name; None leaves a NIC as its instance was created."""
+    return network["port_security"] if wanted["port_security"] is None else wanted["port_security"]
+
+
+def security_of(
+    wanted: Mapping[str, Any], network: Mapping[str, Any], catalog: Any, field: str, groups: Sequence[str]
 ) -> Optional[Document]:
-    """Return {groups, rules (None without a group), allowed} for the host to make a NIC's filter; None: no filter."""
+    """Return what a NIC's packet filter is made from, {groups, rules (None without a group), allowed}, or None: without port
+    security it may send and get anything."""
+    asked = port_security(wanted, network)
+    filtered = is_filtered(network) if asked is None else asked
+    if not is_filtered(network):
+        _check_unfiltered(wanted, field, groups)
+    for part in ("security_groups", "allowed_addresses"):
+        if wanted[part] and not filtered:
+            raise InvalidInput("%s.%s" % (field, part), wanted[part], "only on a NIC with port_security")
+    own: Optional[Sequence[str]] = wanted["security_groups"]
+    names, path = (groups, "berth_security_groups") if own is None else (own, field + ".security_groups")
+    known = catalog.security_groups
+    check_security_groups(names, path, known)
     if not filtered:
         return None
-    groups = list(groups)
+    found = [known[name] for name in dict.fromkeys(names)]
     rules: List[Any] = []
-    for group in groups:
+    for group in found:
         rules += [dict(rule) for rule in group["rules"] if rule not in rules]
     return {
-        "groups": [group["name"] for group in groups],
-        "rules": rules if groups else None,
-        "allowed": [dict(address) for address in allowed],
+        "groups": [group["name"] for group in found],
+        "rules": rules if found else None,
+        "allowed": [dict(address) for address in wanted["allowed_addresses"] or ()],
     }
+
+
+def _check_unfiltered(wanted: Mapping[str, Any], field: str, groups: Sequence[str]) -> None:
+    """Refuse groups on a NIC whose packets libvirt does not see: they would not protect it."""
+    if wanted["port_security"]:
+        raise InvalidInput(field + ".port_security", True, UNFILTERED)
+    if groups and wanted["security_groups"] is None and wanted["port_security"] is None:
+        rule = "%s. Give this NIC security_groups: [] where it needs none" % UNFILTERED
+        raise InvalidInput(field + ".security_groups", groups, rule)
+
+
+def check_security_groups(names: Iterable[str], field: str, known: Mapping[str, Any]) -> None:
+    """Raise SecurityGroupNotFound for each name that the catalog does not have."""
+    together(functools.partial(_check_known, field, name, known) for name in names)
+
+
+def _check_known(path: str, name: str, known: Mapping[str, Any]) -> None:
+    if name not in known:
+        raise SecurityGroupNotFound.named(path, name, known)

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why every host was or was not chosen: as a document for programs, as text for people.
+"""Why every host was or was not chosen, or none: as a document for programs, as text for people.
 
 ``document(request_result)`` makes the document of one request from its explanation; ``matrix(request_results)`` makes
 that of a whole run in columns, from which ``documents(matrix)`` reads the same documents again;
@@ -271,3 +271,13 @@ def _service(state):
 def host_line(host_document):
     """One host state document on one line, as Nova prints a HostState."""
     return visible(repr(HostState.from_document(host_document)))
+
+
+def no_valid_host(spec, index, candidates, passing):
+    """Return why instance ``index`` has no valid host; ``candidates`` and ``passing``: whether any host got so far."""
+    if not candidates:
+        return "no valid host was found for %s: no host has what it requests" % spec.name
+    nth = "instance %d of %d" % (index + 1, spec.num_instances)
+    if passing:
+        return "no host can take %s of %s: every claim failed" % (nth, spec.name)
+    return "no valid host was found for %s%s" % (spec.name, " (%s)" % nth if spec.num_instances > 1 else "")

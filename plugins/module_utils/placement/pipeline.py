@@ -42,6 +42,7 @@ import copy
 
 from . import capacity, numa_usage, pci, prefilters
 from .errors import NoValidHost
+from .explain import no_valid_host
 from .filtering import filtered
 from .filters.state import ComputeFilter
 from .result import RequestResult, Selection
@@ -171,7 +172,7 @@ class Pipeline:
             hosts = self._sorted(spec, hosts, index, record)
             got = self._claim(spec, hosts, asks, record)
             if got is None:
-                raise NoValidHost(no_host(spec, index, True, bool(hosts)))
+                raise NoValidHost(no_valid_host(spec, index, True, bool(hosts)))
             host_state, allocation = got
             chosen.append(host_state)
             selections.append(Selection(uuid, spec.name, host_state, allocation, copy.deepcopy(host_state.limits)))
@@ -210,7 +211,7 @@ class Pipeline:
         asks = {id(host_state): query.amounts(host_state) for host_state in candidates}
         candidates = [host_state for host_state in candidates if query.same_cell(host_state)]
         if not candidates:
-            raise NoValidHost(no_host(spec, 0, False, False))
+            raise NoValidHost(no_valid_host(spec, 0, False, False))
         return candidates, asks
 
     @staticmethod
@@ -308,20 +309,6 @@ class Pipeline:
         except capacity.ClaimFailed:
             return None
         return {"host": host_state.host, "host_uuid": host_state.uuid, "allocation": allocation, "limits": limits}
-
-
-def no_host(spec, index, candidates, passing):
-    """Return why instance ``index`` has no valid host; ``candidates`` and ``passing``: whether any host got so far."""
-    if not candidates:
-        return "no valid host was found for %s: no host has what it requests" % spec.name
-    if passing:
-        return "no host can take instance %d of %d of %s: every claim failed" % (
-            index + 1,
-            spec.num_instances,
-            spec.name,
-        )
-    which = " (instance %d of %d)" % (index + 1, spec.num_instances) if spec.num_instances > 1 else ""
-    return "no valid host was found for %s%s" % (spec.name, which)
 
 
 def run_simple(pipeline, spec, explain):

@@ -32,9 +32,10 @@ from ..model.guest_settings import PROPERTIES, GuestSettings, with_boot_files
 from ..model.identity import ADOPTED, DEFAULT_PROJECT, check_name, group_uuid, instance_uuid, uuid_of
 from ..model.messages import Document
 from ..model.migration import check_same_firmware
-from ..model.networks import check_network, check_security_groups, make_nic
+from ..model.networks import check_network, make_nic
 from ..model.nics import is_of_nic
 from ..model.request_spec import SCHEMA, RequestSpec
+from ..model.security_groups import check_security_groups
 from ..model.unknown_names import AvailabilityZoneNotFound, ServerGroupNotFound
 from . import features, numa, pci
 

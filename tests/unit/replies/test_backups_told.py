@@ -8,7 +8,7 @@ from __future__ import annotations
 import good
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import show_backup, show_snapshots
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import show_backup
 from ansible_collections.berth.kvm.plugins.module_utils.model import reply
 from ansible_collections.berth.kvm.plugins.module_utils.model.reply import InvalidReply
 
@@ -56,7 +56,7 @@ def test_what_a_snapshot_is_called_is_plain(part):
     """A name becomes part of a command that people are told."""
     arguments, answer = good.instance_info("h1")
     snapshot = answer["instances"][0]["snapshots"][0]
-    assert show_snapshots.lines({"web1": [snapshot]})
+    assert show_backup.snapshot_lines({"web1": [snapshot]})
     snapshot[part] = [EVIL] if part == "disks" else EVIL
     with pytest.raises(InvalidReply):
         reply.check("instance_info", answer, "h1", arguments)

@@ -10,7 +10,7 @@ import datetime
 import itertools
 import json
 import os
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set
 
 from ...model import backup_hints, backups
 from ...model.backups import INCREMENT, Backup, Disk
@@ -86,7 +86,7 @@ def deleted(where: Place, ids: Sequence[str], name: str, dry: bool) -> List[Any]
         backups.ID.check(each, "berth_backup")
     there = where.read()
     going = [each for each in sorted(ids, reverse=True) if each in there]
-    stand = backups.needed(list(where.known().values()), going)
+    stand = needed(list(where.known().values()), going)
     if stand:
         with_all = sorted({*going, *itertools.chain(*stand.values())}, reverse=True)
         raise BackupNeeded(
@@ -102,13 +102,50 @@ def deleted(where: Place, ids: Sequence[str], name: str, dry: bool) -> List[Any]
 def spare(where: Place) -> List[str]:
     """The ids of those on which the newest does not stand, so many as a hint may name."""
     known = list(where.known().values())
-    return backups.removable(known, 1, None, "")[: backups.MOST_NAMED] if known else []
+    return removable(known, 1, None, "")[: backups.MOST_NAMED] if known else []
 
 
 def remove_old(where: Place, keep: Optional[int], keep_days: Optional[int], made: Backup) -> None:
     known: Dict[str, Backup] = where.known()
-    for backup_id in backups.removable(list(known.values()), keep, keep_days, made.id):
+    for backup_id in removable(list(known.values()), keep, keep_days, made.id):
         where.remove(backup_id)
+
+
+def removable(made: Sequence[Backup], keep: Optional[int], keep_days: Optional[int], now: str) -> List[str]:
+    """The ids of those that no wish keeps and on which none that stays stands, the newest first, so that what is left after a
+    cut is whole. The newest ``keep`` stay, and those of the last ``keep_days``; without both, all. What one of them
+    stands on may be there and not describe itself: then all older ones stay. ``now``: an id."""
+    known = {backup.id: backup for backup in made}
+    newest = sorted(known, reverse=True)
+    if keep is None and keep_days is None:
+        return []
+    kept = newest[: max(keep or 0, 1)]
+    if keep_days is not None:
+        since = datetime.datetime.strptime(now, backups.TIME) - datetime.timedelta(days=keep_days)
+        kept += [each for each in newest if each >= since.strftime(backups.TIME)]
+    stays = _with_below(known, kept)
+    return [each for each in newest if each not in stays]
+
+
+def needed(made: Sequence[Backup], going: Collection[str]) -> Dict[str, List[str]]:
+    """{id of ``going``: the others that stand on it}."""
+    known = {backup.id: backup for backup in made}
+    found: Dict[str, List[str]] = {}
+    for each in sorted(set(known) - set(going)):
+        for below in _with_below(known, [each]) & set(going):
+            found.setdefault(below, []).append(each)
+    return found
+
+
+def _with_below(known: Mapping[str, Backup], kept: Iterable[str]) -> Set[str]:
+    stays = set(kept)
+    for each in list(stays):
+        while known[each].previous in known:
+            each = str(known[each].previous)
+            stays.add(each)
+        lost = known[each].previous or ""  # it may be there
+        stays.update([lost, *(older for older in known if older < lost)])
+    return stays
 
 
 def disk_of(part: Any) -> Disk:

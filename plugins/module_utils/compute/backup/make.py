@@ -41,7 +41,7 @@ class BackupFailed(BerthError):
 
 class Wish(NamedTuple):
     """``to``: the directory; ``full``: copy whole disks; ``chain``: the most backups that stand on each other; ``keep`` and
-    ``keep_days``: see backups.removable."""
+    ``keep_days``: see backup_chain.removable."""
 
     to: str
     full: bool = False

@@ -15,7 +15,7 @@ import collections
 import json
 from xml.etree import ElementTree
 
-from ...model import adopted, flavor_ceilings, flavor_limits, nics, rescues, volumes
+from ...model import adopted, flavor_limits, hot_plug, nics, rescues, volumes
 from ...model.guest_settings import TARGET_PREFIX, GuestSettings, is_true
 from .. import paths
 from ..disk import attached, volume_files
@@ -206,18 +206,18 @@ def _ceiling_of_memory(root, flavor):
         child(
             root,
             "maxMemory",
-            flavor_ceilings.most(flavor, flavor_ceilings.MAX_MEMORY_MB) * MIB,
+            hot_plug.most(flavor, hot_plug.MAX_MEMORY_MB) * MIB,
             slots=SLOTS,
             unit="KiB",
         )
 
 
 def _grows(flavor):
-    return flavor_ceilings.most(flavor, flavor_ceilings.MAX_MEMORY_MB) > flavor["memory_mb"]
+    return hot_plug.most(flavor, hot_plug.MAX_MEMORY_MB) > flavor["memory_mb"]
 
 
 def _vcpu(root, flavor):
-    most, now = flavor_ceilings.most(flavor, flavor_ceilings.MAX_VCPUS), flavor["vcpus"]
+    most, now = hot_plug.most(flavor, hot_plug.MAX_VCPUS), flavor["vcpus"]
     child(root, "vcpu", most, placement="static", current=now if now < most else None)
 
 
@@ -374,7 +374,7 @@ def _cpu(root, host, flavor, settings, cells):
             cpus = set(cell.get("cpuset") or ()) | set(cell.get("pcpuset") or ())
             child(numa, "cell", id=index, cpus=ranges(cpus), memory=cell["memory_mb"] * MIB, unit="KiB")
     elif _grows(flavor):  # libvirt plugs memory into a cell
-        every = ranges(range(flavor_ceilings.most(flavor, flavor_ceilings.MAX_VCPUS)))
+        every = ranges(range(hot_plug.most(flavor, hot_plug.MAX_VCPUS)))
         child(child(element, "numa"), "cell", id=0, cpus=every, memory=flavor["memory_mb"] * MIB, unit="KiB")
 
 

@@ -245,7 +245,7 @@ def _put_away(instance, record, path):
     paths.make_directory(path)
     definition, tpm = domain.definition(instance.host.connection, instance.uuid), paths.tpm_state(instance.uuid)
     beside = {"domain.xml": definition and definition.encode()}
-    beside[paths.TPM_STATE] = durable.read_at(tpm) if os.path.lexists(tpm) else None
+    beside[paths.SWTPM_FILE] = durable.read_at(tpm) if os.path.lexists(tpm) else None
     beside["record.json"] = json.dumps(record.to_dict(), indent=1).encode()
     for name, content in beside.items():
         if content:
@@ -335,7 +335,7 @@ def _not_now(record, method):
 #                     a generation above that of the lost copy, so that this one counts when that host is back
 #
 # Each step can be run again, and until the last one berth.kvm.keep_one_copy can set the copy aside again.
-BESIDE = ("domain.xml", "record.json", paths.TPM_STATE)  # what was put beside the disks
+BESIDE = ("domain.xml", "record.json", paths.SWTPM_FILE)  # what was put beside the disks
 
 
 def record_again(instance):
@@ -439,7 +439,7 @@ def _put_back(instance, record, path):
         paths.sync_directory(os.path.dirname(path))
         paths.sync_directory(os.path.dirname(here))
     instance.observe("beside")
-    state, tpm = durable.read_in(here, paths.TPM_STATE, mode=paths.PASS_MODE), paths.tpm_state(instance.uuid)
+    state, tpm = durable.read_in(here, paths.SWTPM_FILE, mode=paths.PASS_MODE), paths.tpm_state(instance.uuid)
     if state:
         durable.make_directories(os.path.dirname(tpm), durable.DIRECTORY_MODE)
         durable.write_at(tpm, state, durable.FILE_MODE)

@@ -33,7 +33,7 @@ from ..run import run
 from . import address, as_qemu, certificates, listening, mdev
 from .host import Host, check_confinement
 
-SOON = 30 * 24 * 3600  # s
+CERTIFICATE_WARNING_DAYS = 30
 MENDING = 10  # s: libvirt takes seconds for the rules of each guest, and the doctor waits 30 s for a host
 MOST_HUNG = 3  # libvirt answers no other call while 5 of one client wait
 ERROR, WARNING = "error", "warning"
@@ -123,12 +123,13 @@ def _certificates(pki: str) -> Iterator[Finding]:
         if not certificates.is_good(place, pki):
             yield finding("CertificateEnded", ERROR, "%s has ended, does not count yet, or cannot be read" % path)
         elif _ends_soon(path):
-            yield finding("CertificateEndsSoon", WARNING, "%s ends within 30 days" % path)
+            yield finding("CertificateEndsSoon", WARNING, "%s ends within %d days" % (path, CERTIFICATE_WARNING_DAYS))
 
 
 def _ends_soon(path: str) -> bool:
     try:
-        run(["openssl", "x509", "-noout", "-checkend", str(SOON), "-in", path], error=BerthError)
+        seconds = CERTIFICATE_WARNING_DAYS * 24 * 3600
+        run(["openssl", "x509", "-noout", "-checkend", str(seconds), "-in", path], error=BerthError)
     except BerthError:
         return True
     return False

@@ -14,7 +14,7 @@ from ..doctor import ERROR, NOTE, WARNING, Finding
 from ..errors import RegistryRefused, RegistryUnknown
 
 DAY = 24 * 3600
-SOON = 30  # days
+CERTIFICATE_WARNING_DAYS = 30
 NEARLY = 0.8  # of the quota
 NO_SPACE = "NOSPACE"  # etcd's name of the alarm: it takes nothing more
 
@@ -55,7 +55,7 @@ def findings(seen: RegistrySeen, now: float) -> Iterator[Finding]:
         yield Finding("RegistryVersionsDiffer", NOTE, "", text, registry_member_hints.upgrade_members())
     for member in there:
         days = int((member.ends - now) // DAY)
-        if days < SOON:
+        if days < CERTIFICATE_WARNING_DAYS:
             text = "its certificate as a member of the registry ends in %d days" % days
             yield Finding("RegistryCertificateEnds", WARNING, member.name, text, registry_member_hints.renew_members())
 

@@ -8,14 +8,16 @@ who owns what."""
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, cast
+from typing import Any, Callable, Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, cast
 
+from ...model.lifecycle import CLAIM, CLAIMED, OWN
+from ...model.messages import ScannedRecord
 from ...model.quota import Amounts
-from .. import commit_move, stale_claims
-from ..commit import commit
+from .. import commit_move
+from ..commit import Scan, commit
 from ..gossip import Gossip
 from ..moving import PlannedMove
-from ..plan import Plan
+from ..plan import Instance, Plan, host_of, withdraw
 from ..planned_move import Walk
 from ..procedures.steps import Ask, Procedure
 from ..quotas import OverQuota
@@ -57,9 +59,9 @@ class Embedded:
             yield Ask("rescan", {host: {"told": told} for host in hosts})
 
     def release(self, plan: Plan) -> Procedure[None]:
-        left = sorted(set(stale_claims.hosts(plan)) & set(plan["reachable"]))
+        left = sorted(set(hosts_of_stale_claims(plan)) & set(plan["reachable"]))
         scans = yield Ask("rescan", {host: {} for host in left})
-        stale_claims.withdraw_outdated(plan, scans)
+        withdraw_outdated(plan, scans)
         yield from claim(plan, plan["reachable"], "withdraw", "faults")
         if plan["tell"]:
             # nothing is lost if one does not take it: it was told of the plan before the build, and that counts on
@@ -85,3 +87,37 @@ class EmbeddedMoves:
 
     def follow(self, walk: Walk) -> Procedure[None]:
         yield from ()
+
+
+def hosts_of_stale_claims(plan: Plan) -> List[str]:
+    """The hosts to read again: those with claims that killed runs left on other hosts than the one that has the instance by
+    now, and the owners of these instances."""
+    return sorted({host for instance, claimed in _stale_claims(plan) for host in (host_of(instance), claimed)})
+
+
+def withdraw_outdated(plan: Plan, scans: Mapping[str, Scan]) -> None:
+    """Have the hosts drop these claims at their next request, by what they say now: ``scans`` is by host.
+
+    A claim goes only if it is at rest and was not made after a later owner than the one that answers: the instance was made
+    after the claim, or the claim was made to replace this owner, such as while its host was given up as lost. Its host
+    withdraws it by its token, as any claim: one that a run has taken over stays. A run that has not ended, and finds its
+    claim gone, builds nothing."""
+    held = {(host, record["uuid"]): record for host, scan in scans.items() for record in scan.get("instances") or ()}
+    for instance, host in _stale_claims(plan):
+        uuid = instance["uuid"]
+        claim, owner = held.get((host, uuid)), held.get((host_of(instance), uuid))
+        if claim and owner and _is_outdated(claim, owner):
+            withdraw(plan, host, uuid, claim["token"])
+
+
+def _stale_claims(plan: Plan) -> Iterator[Tuple[Instance, str]]:
+    """(instance, host with a claim of it) of the instances that have a host."""
+    for instance in plan["instances"].values():
+        for host in instance.get("stale_claims") or ():
+            if instance["host"] and instance["host"] != host:
+                yield instance, host
+
+
+def _is_outdated(claim: ScannedRecord, owner: ScannedRecord) -> bool:
+    at_rest = (claim["role"], claim["phase"]) == (CLAIM, CLAIMED)
+    return at_rest and owner["role"] == OWN and owner["generation"][0] >= claim["generation"][0]

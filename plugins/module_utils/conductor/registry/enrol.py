@@ -24,7 +24,7 @@ from ..fleet import Fleet, Place
 from ..procedures.steps import Answers, Ask, Compare, Procedure, Scan, Transact, Write
 from . import contents, hosts, keys
 from .owners import Difference, Seen
-from .transactions import RegistryBusy
+from .transactions import RegistryBusy, RegistryClosed
 
 AT_ONCE = 40  # keys of one transaction
 # What one step of a look takes into memory: hosts, and what they remember of instances.
@@ -396,3 +396,36 @@ def known_to_hosts(entries: Mapping[str, Document], seen: Seen) -> Document:
         planned += [{"uuid": uuid, "host_uuid": each["host"], "run": each["run"]} for each in entry["pending"]]
         told["hosts"].update({each["host"]: seen.name_of(each["host"]) for each in entry["pending"]})
     return {**told, "planned": planned, "after": after}
+
+
+AT_A_TIME = 100  # hosts, so that a worker's memory does not grow with its cell
+
+
+class Refreshed(NamedTuple):
+    """``written`` and ``newer``: hosts, the latter with a later word of them in the registry; ``failed``: host -> why."""
+
+    written: List[str]
+    newer: List[str]
+    failed: Dict[str, str]
+
+
+def refresh(run: Run) -> Procedure[Refreshed]:
+    """Read ``run.hosts`` into the registry, some at a time, so that many workers can each read their cell. What is older than
+    what the registry has of a host replaces nothing there."""
+    meta = yield from read_meta()
+    if not meta.document:
+        raise RegistryClosed("the registry is empty", hint=registry_hints.fill_registry())
+    done = Refreshed([], [], {})
+    for at in range(0, len(run.hosts), AT_A_TIME):
+        read_at = run.now()
+        fleet = run.read((yield Ask("host_facts", {host: {} for host in run.hosts[at : at + AT_A_TIME]})))
+        done.failed.update(fleet.verdicts)
+        known = yield from hosts.names([document["uuid"] for document in fleet.documents.values()])
+        for host, document in fleet.documents.items():
+            if document["uuid"] not in known or not is_of(document.get("registry"), meta.document):
+                done.failed[host] = "it does not belong to this registry. %s" % registry_hints.enrol_host(host)
+            elif run.dry or (yield from hosts.report(host, document, read_at)):
+                done.written.append(host)
+            else:
+                done.newer.append(host)
+    return done

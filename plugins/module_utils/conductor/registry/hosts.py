@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Seq
 from ...model import host_document, nics
 from ...model.lifecycle import CLAIM, CLAIMED
 from ...model.messages import Document
-from .. import garbage
+from .. import fleet
 from ..fleet import Report
 from ..plan import Instance
 from ..procedures.steps import Found, Procedure, Scan
@@ -69,7 +69,7 @@ def names(uuids: Sequence[str]) -> Procedure[Dict[str, str]]:
     return {wanted[key]: keys.document(key, each)["name"] for key, each in found.items()}
 
 
-@garbage.put_off()
+@fleet.without_collector()
 def _seen(entries: Mapping[str, Found], facts: Mapping[str, Found]) -> List[Tuple[str, Seen]]:
     documents = {key[len(keys.FACTS) :]: document for key, document in keys.unpacked_facts(facts).items()}
     read = {key[len(keys.HOSTS) :]: keys.document(key, found) for key, found in entries.items()}
@@ -95,9 +95,7 @@ def reports(seen: Mapping[str, Seen], names: Iterable[str], live: Mapping[str, R
             if known.host["reserved"] or known.host["removed"]:
                 with WRONG:
                     document = host_document.check(known.document)
-                    now = as_of_now(known.host, document)
-                    if now != document:  # it is checked again
-                        found[name]["document"] = now
+                    found[name]["document"] = host_document.with_others(document, as_of_now(known.host, document))
     return found
 
 

@@ -17,7 +17,8 @@ import copy
 from .. import capacity
 from .. import filters as own_filters
 from ..errors import NoValidHost
-from ..pipeline import Pipeline, consume, no_host, settle
+from ..explain import no_valid_host
+from ..pipeline import Pipeline, consume, settle
 from ..result import RequestResult, Selection
 from . import columns
 from .hosts import Hosts
@@ -181,7 +182,7 @@ class FastPipeline:
             if index is None:
                 with contextlib.closing(self.ranking.in_order(kind)) as order:
                     passing = next(order, None) is not None
-                raise NoValidHost(no_host(spec, number, number > 0 or passing or kind.candidates(), passing))
+                raise NoValidHost(no_valid_host(spec, number, number > 0 or passing or kind.candidates(), passing))
             selections.append(self._take(kind, index, saved, note))
             placed.append(index)
         if alternates:

@@ -12,7 +12,7 @@ import pytest
 from controller import Controller
 
 from ansible_collections.berth.kvm.plugins.action import prepare_outage_unit
-from ansible_collections.berth.kvm.plugins.plugin_utils import authority, outage_code, registry_access, registry_members
+from ansible_collections.berth.kvm.plugins.plugin_utils import authority, registry_access, registry_members
 
 
 class Machine:
@@ -86,7 +86,7 @@ def test_without_the_registrys_authority_the_host_is_told_nothing(machine, tmp_p
 
 def test_the_code_has_all_that_it_imports_and_is_the_same_each_time(tmp_path):
     path = tmp_path / "code.pyz"
-    path.write_bytes(outage_code.packed())
+    path.write_bytes(prepare_outage_unit.packed_code())
     ended = subprocess.run([sys.executable, "-I", str(path)], capture_output=True, text=True, check=False, cwd="/")
     assert "main() missing 2 required positional arguments" in ended.stderr
-    assert outage_code.packed() == path.read_bytes()
+    assert prepare_outage_unit.packed_code() == path.read_bytes()

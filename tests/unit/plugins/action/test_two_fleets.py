@@ -11,7 +11,7 @@ import pytest
 from controller import Controller
 from placement_case import VM, controller, facts
 from receipt_case import files
-from test_failed_requests import HUGE
+from test_remembered_failures import HUGE
 
 from ansible_collections.berth.kvm.plugins.plugin_utils import receipts
 from ansible_collections.berth.kvm.plugins.plugin_utils.whose_fleet import Fleet, machines

@@ -281,7 +281,9 @@ def test_what_could_not_be_made_is_listed_with_its_error_in_a_group_of_its_own(i
         name: {**said, "name": name, "project": "default", "uuid": instance_uuid("default", name)}
         for name in ("new", "db", "kvm1", "laptop")
     }
-    monkeypatch.setattr(plugin.failed_requests, "known", lambda fleet: kept if fleet.names == {"kvm1", "kvm2"} else {})
+    monkeypatch.setattr(
+        plugin.remembered_failures, "known", lambda fleet: kept if fleet.names == {"kvm1", "kvm2"} else {}
+    )
     monkeypatch.setitem(OPTIONS, "failed_requests", False)
     unasked, _shown = inventory({"kvm1": [one("db")]})
     assert unasked.get_host("new") is None, "a refused create made no machine"

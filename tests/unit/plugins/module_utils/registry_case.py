@@ -21,7 +21,7 @@ from memory_engine import MemoryEngine  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import registry_mark  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet  # noqa: E402
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import audit, enrol, keys, refresh  # noqa: E402
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import audit, enrol, keys
 
 NAMES = ("web1", "web2")
 
@@ -90,7 +90,7 @@ class Site:
     use = functools.partialmethod(change, enrol.use_registry)
     leave = functools.partialmethod(change, enrol.leave_registry)
     audit = functools.partialmethod(change, audit.audit)
-    refresh = functools.partialmethod(change, refresh.refresh)
+    refresh = functools.partialmethod(change, enrol.refresh)
 
     # what there is
 

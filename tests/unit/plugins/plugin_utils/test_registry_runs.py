@@ -11,9 +11,8 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.action import audit_registry, refresh_registry, use_registry
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.audit import Audited
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.enrol import Ended
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.enrol import Ended, Refreshed
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.owners import Difference
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.refresh import Refreshed
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.plugin_utils import reading, registry_access, registry_runs
 

@@ -8,7 +8,7 @@ them back in a revert; its disks stay as they are.
 
 from __future__ import annotations
 
-from ....model import adopted_move, flavor_ceilings, host_hints, vm_states
+from ....model import adopted_move, host_hints, hot_plug, vm_states
 from ....model import migration as guards
 from ....model import migration as names
 from ....model.lifecycle import CONFIRMING, FROZEN, IN, KEEP, OUT, OWN, RESIZED, RESIZING, RESTORING, REVERTING
@@ -353,7 +353,7 @@ def grow(host, uuid, token, peer=None, **_ignored):
 
 
 def needs_no_restart(move):
-    return flavor_ceilings.restart_needed(move["old_spec"], move["new_spec"]) is None
+    return hot_plug.restart_needed(move["old_spec"], move["new_spec"]) is None
 
 
 def shrinks(host, record):

@@ -11,7 +11,7 @@ from procedure_case import run as to_the_end
 from registry_case import Site
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import hosts, keys, refresh
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import enrol, hosts, keys
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.transactions import RegistryClosed
 
 
@@ -31,7 +31,7 @@ def known(site, host):
 
 def test_only_the_hosts_of_the_run_are_asked_and_written(site, monkeypatch):
     before = {host: known(site, host) for host in site.machines}
-    monkeypatch.setattr(refresh, "AT_A_TIME", 1)
+    monkeypatch.setattr(enrol, "AT_A_TIME", 1)
     done = site.refresh(hosts=["kvm1", "kvm2"])
     assert (done.written, done.newer, done.failed) == (["kvm1", "kvm2"], [], {})
     now = {host: known(site, host) for host in site.machines}
@@ -42,7 +42,7 @@ def test_only_the_hosts_of_the_run_are_asked_and_written(site, monkeypatch):
 
 
 def test_of_two_runs_that_read_a_host_the_later_word_stays_whichever_is_written_first(site):
-    going = site.changing(refresh.refresh, hosts=["kvm1"])
+    going = site.changing(enrol.refresh, hosts=["kvm1"])
     for _step in range(2):  # it has read the registry, and the host
         next(going)
     site.refresh(hosts=["kvm1"])

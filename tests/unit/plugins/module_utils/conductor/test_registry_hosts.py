@@ -76,6 +76,12 @@ def test_what_is_sealed_is_not_checked_again(registry, monkeypatch):
     assert set(registry.fleet().documents) == set(NAMES)
 
 
+def test_of_a_sealed_document_only_what_was_reserved_since_is_checked(registry, monkeypatch):
+    registry.change(of("h2"), reserved={WEB: reserved()})
+    monkeypatch.setattr(host_document, "shape", lambda *_given: pytest.fail("it was checked when it was written"))
+    assert registry.fleet().documents["h2"]["num_instances"] == 1
+
+
 def test_the_fleet_is_the_same_with_seals_and_without(registry):
     registry.change(of("h2"), reserved={WEB: reserved()})
     sealed = registry.fleet()

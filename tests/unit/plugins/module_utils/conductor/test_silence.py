@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import host_identity, keep_one, locate, sides, silence
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
+    duplicate_hosts,
+    keep_one,
+    locate,
+    sides,
+    silence,
+)
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
     HostUnknown,
     InstanceUnknown,
@@ -94,5 +100,5 @@ def test_a_host_with_the_uuid_of_a_silent_one_is_no_fault_of_the_inventory_and_h
         "h3": {"document": {"uuid": "other", "instances": []}, "notes": {"web": note}},
     }
     refused = read_fleet(reports, dict).verdicts
-    assert silence.has_code(refused["h1"], host_identity.TAKEN)
+    assert silence.has_code(refused["h1"], duplicate_hosts.TAKEN)
     assert silence.hint(["h1"], refused) == hints.mend_lost_host("h1")

@@ -11,7 +11,7 @@ import pytest
 from fleet_case import WEB, Fleet
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import stale_claims
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import embedded
 
 
 @pytest.fixture
@@ -106,9 +106,9 @@ def withdrawn(claim, owner):
     instance = {"uuid": WEB, "host": "h1", "state": rounds.ACTIVE, "stale_claims": ["h2"]}
     hosts = {"h1": {"uuid": "id-h1"}, "h2": {"uuid": "id-h2"}}
     plan = rounds.new_plan("r1", {"web1": instance}, hosts, 3)
-    assert stale_claims.hosts(plan) == ["h1", "h2"]
+    assert embedded.hosts_of_stale_claims(plan) == ["h1", "h2"]
     scans = {name: {"instances": [held] if held else []} for name, held in (("h1", owner), ("h2", claim))}
-    stale_claims.withdraw_outdated(plan, scans)
+    embedded.withdraw_outdated(plan, scans)
     return plan["withdraw"]
 
 
@@ -139,5 +139,5 @@ def test_who_did_not_answer_the_second_look_withdraws_nothing(silent):
     instance = {"uuid": WEB, "host": "h1", "state": rounds.ACTIVE, "stale_claims": ["h2"]}
     plan = rounds.new_plan("r1", {"web1": instance}, {"h1": {"uuid": "id-h1"}, "h2": {"uuid": "id-h2"}}, 3)
     scans = {"h1": {"instances": [OWNER]}, "h2": {"instances": [CLAIM]}, silent: {"reason": "UNREACHABLE"}}
-    stale_claims.withdraw_outdated(plan, scans)
+    embedded.withdraw_outdated(plan, scans)
     assert plan["withdraw"] == {}

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.unread_hints import unread
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.placing import unread_hints
 
 
 def test_a_misspelt_hint_is_told_unless_a_filter_of_ones_own_may_read_it():
     hints = {"diferent_host": ["b"], "rack": ["7"]}
-    [line] = unread("a", hints, ["ComputeFilter"])
+    [line] = unread_hints("a", hints, ["ComputeFilter"])
     assert line == "a: berth_hints.diferent_host does nothing: no filter reads it. Did you mean different_host?"
-    assert not unread("a", hints, ["ComputeFilter", "my.own.RackFilter"])
-    assert not unread("a", {"different_host": ["b"]}, ["DifferentHostFilter"])
+    assert not unread_hints("a", hints, ["ComputeFilter", "my.own.RackFilter"])
+    assert not unread_hints("a", {"different_host": ["b"]}, ["DifferentHostFilter"])

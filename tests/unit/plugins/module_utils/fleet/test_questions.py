@@ -12,8 +12,7 @@ import yaml
 from plans_case import fleet, group, instance
 
 from ansible_collections.berth.kvm.plugins.module_utils.fleet import assertions, questions
-from ansible_collections.berth.kvm.plugins.module_utils.fleet.movability import Movable, movability
-from ansible_collections.berth.kvm.plugins.module_utils.fleet.what_if import with_more
+from ansible_collections.berth.kvm.plugins.module_utils.fleet.questions import Movable, movability, with_more
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 
 RACKS = [

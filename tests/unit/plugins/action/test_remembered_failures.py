@@ -20,7 +20,7 @@ from ansible_collections.berth.kvm.plugins.plugin_utils import (
     acting,
     delegates,
     end_of_operation,
-    failed_requests,
+    remembered_failures,
     whose_fleet,
 )
 
@@ -134,7 +134,7 @@ def test_a_refused_move_is_told_and_no_typing_error_is_kept(own_state):
     outcomes = ended["outcomes"]
     assert {outcome["error_code"] for outcome in outcomes} == {"NoValidHost", "InstanceNotFound"}
     assert files(own_state) == [WEB + ".json"]
-    said = failed_requests.known(whose_fleet.Fleet(whose_fleet.machines(it.task_vars(), HOSTS)))[WEB]
+    said = remembered_failures.known(whose_fleet.Fleet(whose_fleet.machines(it.task_vars(), HOSTS)))[WEB]
     assert (said["operation"], said["code"], said["message"]) == ("resize", "NoValidHost", "none")
 
 

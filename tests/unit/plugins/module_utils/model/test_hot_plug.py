@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import adopted, flavor_ceilings
+from ansible_collections.berth.kvm.plugins.module_utils.model import adopted, hot_plug
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.guest_settings import GuestSettings
 
@@ -20,7 +20,7 @@ def flavor(vcpus=2, memory_mb=1024, specs=None, **disks):
 
 
 def check(given, properties=()):
-    for one in flavor_ceilings.checks(given, GuestSettings(given["extra_specs"], dict(properties)), "f"):
+    for one in hot_plug.checks(given, GuestSettings(given["extra_specs"], dict(properties)), "f"):
         one()
 
 
@@ -48,7 +48,7 @@ def test_a_ceiling_is_at_least_what_the_flavor_has(specs):
 def test_a_ceiling_that_no_guest_could_have_is_refused_with_the_rule(specs, rule):
     with pytest.raises(InvalidInput) as refused:
         check(flavor(specs=specs))
-    assert rule in refused.value.rule and refused.value.field in {"f." + name for name in flavor_ceilings.SIZES}
+    assert rule in refused.value.rule and refused.value.field in {"f." + name for name in hot_plug.SIZES}
 
 
 def test_memory_in_other_sizes_than_blocks_has_no_ceiling():
@@ -66,7 +66,7 @@ def test_a_topology_is_not_in_the_way_of_memory():
 
 
 def needed(old, new, **part):
-    return flavor_ceilings.restart_needed({"flavor": old, **part}, {"flavor": new})
+    return hot_plug.restart_needed({"flavor": old, **part}, {"flavor": new})
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from backups_of_days import CHAINS, NOW, of_day
 
-from ansible_collections.berth.kvm.plugins.module_utils.model.backups import needed, removable
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.backup_chain import needed, removable
 
 
 @pytest.mark.parametrize(
