@@ -258,7 +258,9 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     hosts, of_kvm = [str(name) for name in task_vars["groups"]["all"]], frozenset(kvm_hosts)
     values = {host: raw_vars(task_vars, host) for host in hosts}
     own = _names(action.own_variables(task_vars, [OWN]).get(OWN))
-    errors = _without_prefix(extra_vars, values, own) + _errors(task_vars, values, _unknown(task_vars) - own, extra_vars)
+    errors = _without_prefix(extra_vars, values, own) + _errors(
+        task_vars, values, _unknown(task_vars) - own, extra_vars
+    )
     errors += _unknown_hosts(action, task_vars, extra_vars, of_kvm)
     if errors:
         raise joined(errors)
@@ -365,7 +367,9 @@ def _errors(
     if errors:
         errors[-1].hint = " ".join(filter(None, [errors[-1].hint, input_hints.list_own_variables(OWN)]))
     return errors + [
-        InvalidInput("%s: %s" % (where(variable, names), variable), json.loads(value), CHECKED[variable].rule, hint=hint)
+        InvalidInput(
+            "%s: %s" % (where(variable, names), variable), json.loads(value), CHECKED[variable].rule, hint=hint
+        )
         for (variable, value, hint), names in sorted(wrong.items(), key=str)
     ]
 
@@ -393,7 +397,9 @@ def _unknown_of(task_vars: Dict[str, Any], host: str, values: Mapping[str, Any])
     return unknown - _names(variables(task_vars, host, [OWN]).get(OWN)) if unknown else unknown
 
 
-def _wrong_of(task_vars: Dict[str, Any], host: str, values: Mapping[str, Any]) -> Iterator[Tuple[str, str, Optional[str]]]:
+def _wrong_of(
+    task_vars: Dict[str, Any], host: str, values: Mapping[str, Any]
+) -> Iterator[Tuple[str, str, Optional[str]]]:
     """Yield (variable, its value as JSON, what to do) for those that CHECKED refuses."""
     for variable in CHECKED.keys() & values.keys():
         with contextlib.suppress(InvalidInput):  # a template that cannot be rendered is reported where it is needed
