@@ -329,7 +329,9 @@ class Player:
             self.world.entries.forget(name)
         for uuid, new in run.renamed.items():
             self.call(uuid, new)
-            left_out = self.world.outdated | set(run.lost)
+            dead = [each.name for each in self.world.machines.values() if each.dead]
+            # what an engine has given up for good holds no name, and is not asked
+            left_out = {*self.world.outdated, *run.lost, *(dead if self.world.engine else ())}
             history_names.check_only((m for m in self.world.machines.values() if m.name not in left_out), uuid, new)
 
     def call(self, uuid, name):
