@@ -233,6 +233,7 @@ MEANT = {
     "berth_networks": ("address", "bridge", "ip", "ip_address", "mac", "mac_address", "nic", "nics", "vlan"),
     "berth_networks_defined": ("dns", "gateway", "nameservers", "subnet"),
     "berth_pool": ("datastore", "storage"),
+    "berth_key_names": ("key_name", "keypair", "ssh_key_name"),
     "berth_reboot=hard, of reboot": ("hard",),
     "berth_shutdown_timeout": ("timeout",),
     "berth_shutdown_timeout=0, of stop, or berth_reboot=hard, of reboot": ("force",),
@@ -296,8 +297,10 @@ def _without_prefix(extra_vars: Mapping[str, Any], own: Set[str]) -> List[BerthE
     ours = {name[len(PREFIX) :]: name for name in SETTABLE if name.startswith(PREFIX)}
     ours.update({"limit": "--limit", "kvm_host": A_HOST})
     others = [str(name) for name in extra_vars if name not in own and name not in OPTIONS and not OURS.match(str(name))]
+    templates = [str(value) for value in extra_vars.values() if "{{" in str(value)]
     given = {name: nearest(name, ours, MISSPELLED) for name in others}
-    for name in sorted(OTHER_NAMES.keys() & given.keys()):
+    read = {name for name in others for text in templates if re.search(r"\b%s\b" % re.escape(name), text)}
+    for name in sorted(OTHER_NAMES.keys() & given.keys() - read):
         hint = "%s %s" % (meant(OTHER_NAMES[name]), input_hints.list_own_variables(OWN))
         warn("-e: nothing of berth.kvm reads the variable %s. %s" % (name, hint))
     return [
