@@ -233,6 +233,7 @@ MEANT = {
     "berth_networks": ("address", "bridge", "ip", "ip_address", "mac", "mac_address", "nic", "nics", "vlan"),
     "berth_networks_defined": ("dns", "gateway", "nameservers", "subnet"),
     "berth_pool": ("datastore", "storage"),
+    "berth_key_names": ("key_name", "keypair", "ssh_key_name"),
     "berth_reboot=hard, of reboot": ("hard",),
     "berth_shutdown_timeout": ("timeout",),
     "berth_shutdown_timeout=0, of stop, or berth_reboot=hard, of reboot": ("force",),
@@ -317,7 +318,7 @@ def _without_prefix(
     given = {name: nearest(name, ours, MISSPELLED) for name in others}
     for name in sorted(name for name, right in given.items() if not right):
         ours_of_it = OTHER_NAMES.get(name) or " or ".join(meant_by(name))
-        if ours_of_it and not _in_template(name, values):
+        if ours_of_it and not _in_template(name, {"-e": extra_vars, **values}):
             hint = "%s %s" % (meant(ours_of_it), input_hints.list_own_variables(OWN))
             warn("-e: nothing of berth.kvm reads the variable %s. %s" % (name, hint))
     return [
@@ -332,7 +333,7 @@ def _without_prefix(
 
 
 def _in_template(name: str, values: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether a variable of the inventory may read it."""
+    """Whether a variable of the inventory, or another one of -e, may read it."""
     word = re.compile(r"\b%s\b" % re.escape(name))
     return any(is_rendered(value) and word.search(repr(value)) for its in values.values() for value in its.values())
 
