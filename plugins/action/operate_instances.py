@@ -26,8 +26,8 @@ from ..module_utils.conductor.registry.adopts import AdoptsOnEngine
 from ..module_utils.conductor.registry.changes import ChangesOnEngine
 from ..module_utils.conductor.registry.embedded import Embedded
 from ..module_utils.conductor.registry.engine import Known, RemovesOnEngine, chosen
-from ..module_utils.conductor.registry.scope import CHANGES
 from ..module_utils.conductor.registry.shelves import RoomOnEngine
+from ..module_utils.conductor.registry.which_operations import CHANGES
 from ..module_utils.model import copy_hints, made_images
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import ADOPTED, IDENTITY, project_of

@@ -19,7 +19,7 @@ from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
 from ..module_utils.model.lifecycle import OWN
 from ..module_utils.model.messages import Document
-from ..module_utils.placement.query import Query
+from ..module_utils.placement.jmespath_query import Query
 from .controller import controller_facts
 from .inventory_variables import described, kvm_hosts, variables
 from .screen import warn

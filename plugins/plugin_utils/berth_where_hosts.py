@@ -14,7 +14,7 @@ from ..module_utils.model.errors import InvalidInput, shortened
 from ..module_utils.model.host_state import Aggregate
 from ..module_utils.model.messages import Document
 from ..module_utils.placement.filters.query import document_of, host_form
-from ..module_utils.placement.query import Query
+from ..module_utils.placement.jmespath_query import Query
 from ..module_utils.placement.scheduler import host_states
 from .plain import plain
 from .screen import say

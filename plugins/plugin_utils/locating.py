@@ -24,7 +24,7 @@ from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.locks import lock_of
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.conductor.procedures.locate import Run, Wanted, locate
-from ..module_utils.conductor.registry import scope
+from ..module_utils.conductor.registry import which_operations
 from ..module_utils.model import (
     adopted_update,
     copy_hints,
@@ -154,7 +154,7 @@ class LocateInstances(ControllerAction):
     def _fleet(self, method, task_vars, hosts):
         """Over a registry, what takes something that others may want is chosen by what that has of all hosts."""
         known = known_of(task_vars)
-        if known is None or method not in scope.CHANGES or scope.asks_all(method):
+        if known is None or method not in which_operations.CHANGES or which_operations.asks_all(method):
             return read_reports(task_vars, hosts)
         access = registry_access.of_run(self, task_vars, hosts)
         return carry_out(self, task_vars, all_hosts(task_vars, hosts, known), engine=access)[0][0]

@@ -12,7 +12,7 @@ from typing import Dict, List
 from ansible.utils.vars import load_extra_vars
 
 from ..module_utils.conductor.errors import NoHostAnswered, RegistryUnknown
-from ..module_utils.conductor.registry import scope
+from ..module_utils.conductor.registry import which_operations
 from ..module_utils.conductor.registry.engine import whereabouts
 from ..module_utils.conductor.registry.moves import named
 from ..module_utils.conductor.registry.transactions import RegistryClosed
@@ -58,7 +58,7 @@ def read(action, args, task_vars):
     new_name = action.own_variables(task_vars, [NEW_NAME]).get(NEW_NAME) if args["operation"] == RENAME else None
     uuids = _uuids({**args, "most": None} if access else args, task_vars, new_name)
     known, why_not = _known(action, task_vars, access, args["operation"], uuids) if access else (None, None)
-    asks_all = known is None or scope.asks_all(args["operation"])
+    asks_all = known is None or which_operations.asks_all(args["operation"])
     asked = hosts if asks_all else [name for name in hosts if name in known.asked()]
     began = time.time()
     results = ask(action, task_vars, asked, "host_facts", {"about": uuids, **more})
@@ -70,7 +70,7 @@ def read(action, args, task_vars):
         found = answers(results)
     if args["must_answer"] and known is None:
         check_answers(found)
-    if why_not and scope.may_start(args["operation"]):
+    if why_not and which_operations.may_start(args["operation"]):
         _check_all_answer(action, task_vars, found, why_not)
     times = {"asked": [began, time.time()], "changed": any(reply.get("changed") for reply in found.values())}
     of_registry = {} if known is None else {"known": dataclasses.asdict(known)}
@@ -80,12 +80,12 @@ def read(action, args, task_vars):
 def _known(action, task_vars, access, operation, uuids):
     """(what the registry knows of the instances, None). None if all hosts are asked, since the operation only looks, or does without
     a registry that gives no answer or is closed, with the error that says so."""
-    if not scope.asks_where(operation):
+    if not which_operations.asks_where(operation):
         return None, None
     try:
         return carry_out(action, task_vars, whereabouts(uuids), engine=access)[0], None
     except (RegistryUnknown, RegistryClosed) as error:
-        if scope.waits(operation):
+        if which_operations.waits(operation):
             raise
         warn("All hosts are asked: %s" % error)
         return None, error

@@ -26,8 +26,8 @@ from ..module_utils.model.messages import hosts_named
 from ..module_utils.model.unknown_names import did_you_mean, nearest
 from .berth_name import is_only_requested
 from .inventory_variables import described, instances_among, is_true, kvm_hosts, raw_vars, variables, with_variable
-from .patterns import selects_anything
 from .screen import warn
+from .selection_patterns import selects_anything
 
 CHOOSE_OTHERS = ("--limit", "berth_instances", "berth_name", "berth_where", "berth_target_host")
 

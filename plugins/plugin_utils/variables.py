@@ -29,9 +29,9 @@ from . import berth_where_hosts, fleet_options, host_limits, misplaced, move_opt
 from .inventory_variables import CATALOG, INSTANCE, ITS_HOST, raw_vars, variables
 from .misplaced import ROLE, listed, warn_of_misplaced
 from .move_options import Option, Switch
-from .patterns import NAMES, PATTERNS, check_names, check_patterns
 from .plain import number
 from .screen import warn
+from .selection_patterns import NAMES, PATTERNS, check_names, check_patterns
 from .set_by_the_run import check_set_by_the_run
 from .unread_options import meant_by, warn_of_unread
 from .whose_variables import is_rendered, value_of

@@ -43,7 +43,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry impor
     enrol,
     hosts,
     moves,
-    scope,
+    which_operations,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.adopts import AdoptsOnEngine
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.changes import ChangesOnEngine
@@ -288,23 +288,23 @@ class Run(history_snapshots.Snapshots, history_found.Found, history_names.Names)
 
     def _located(self, operation, names=None, more=lambda _name, _task: {}):
         known = None
-        if self.world.engine and scope.asks_where(operation):
+        if self.world.engine and which_operations.asks_where(operation):
             try:
-                known, live = yield from self.read_engine(asks_all=scope.asks_all(operation))
+                known, live = yield from self.read_engine(asks_all=which_operations.asks_all(operation))
             except (RegistryUnknown, RegistryClosed) as error:
                 for name in names or self.names:
                     self.refused(name, error)
                 self.seen, self.removes, self.changes = self._fleet_of({}), Embedded(), None
                 return locate.Located()
             self.seen = engine.with_notes(self._fleet_of(known.heard(live)), known)
-            if operation in scope.CHANGES and not scope.asks_all(operation):
+            if operation in which_operations.CHANGES and not which_operations.asks_all(operation):
                 of_all = engine.fleet_of(self.inventory, known, live, self._fleet_of)
                 self.seen = (yield from self._play(of_all))[0]
         else:
             self.seen = yield from self.read()
         self.removes = engine.RemovesOnEngine(known, self.lost) if known else Embedded()
         self.changes = None
-        if known and operation in scope.CHANGES:
+        if known and operation in which_operations.CHANGES:
             changes = ChangesOnEngine(self.run_id, known, self.token, self.quotas)
             self.changes = AdoptsOnEngine(self.run_id, self.token) if operation == "adopt" else changes
         wanted = {name: locate.Wanted(self.world.uuid(name)) for name in names or self.names}

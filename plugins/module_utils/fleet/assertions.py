@@ -18,7 +18,7 @@ from ..model.errors import InvalidInput, together
 from ..model.host_state import HostState, merged_metadata, zones
 from ..model.messages import Document
 from ..placement.filters.query import document_of, host_form
-from ..placement.query import Query
+from ..placement.jmespath_query import Query
 from . import questions
 from .state import Fleet, State
 

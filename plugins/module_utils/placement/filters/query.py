@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...model.host_state import HostState
 from ..base import PASS, Filter, fail
-from ..query import cached
+from ..jmespath_query import cached
 
 HINT = "berth_hints.query"
 # How the values of HostState become the plain data that a query reads; all others are that already.

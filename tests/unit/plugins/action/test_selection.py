@@ -20,7 +20,7 @@ from placement_case import CATALOG, VM, controller, place
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
-from ansible_collections.berth.kvm.plugins.plugin_utils import berth_name, patterns, selection
+from ansible_collections.berth.kvm.plugins.plugin_utils import berth_name, selection, selection_patterns
 
 ROOT = Path(__file__).resolve().parents[4]
 ACTIONS = [
@@ -119,7 +119,7 @@ def test_a_pattern_that_names_nothing_is_refused_and_not_taken_for_everything(ac
 @pytest.mark.parametrize("pattern", ["", " ,", [], [" "], None])
 def test_a_blank_pattern_is_none(pattern):
     with pytest.raises(InvalidInput):
-        patterns.check_patterns(None, {"berth_instances": pattern})
+        selection_patterns.check_patterns(None, {"berth_instances": pattern})
 
 
 def test_the_limit_in_a_file_that_names_something_is_one(tmp_path):
@@ -230,7 +230,7 @@ def test_a_name_that_is_none_or_several_is_refused_and_with_a_limit_several_are_
 
 
 @pytest.mark.follows("name_as_text")
-@pytest.mark.parametrize("variable", patterns.NAMES)
+@pytest.mark.parametrize("variable", selection_patterns.NAMES)
 @pytest.mark.parametrize("read", [83, 1.1, True, [83]])
 def test_a_name_that_yaml_read_as_a_number_is_refused_since_it_may_be_another_and_as_text_it_is_not(variable, read):
     result = run("check_variables", {"hosts": ["h1"]}, **{variable: read})

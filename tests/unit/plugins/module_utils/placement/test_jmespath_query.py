@@ -11,8 +11,8 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
-from ansible_collections.berth.kvm.plugins.module_utils.placement import query
-from ansible_collections.berth.kvm.plugins.module_utils.placement.query import Query, QueryLibraryMissing
+from ansible_collections.berth.kvm.plugins.module_utils.placement import jmespath_query
+from ansible_collections.berth.kvm.plugins.module_utils.placement.jmespath_query import Query, QueryLibraryMissing
 
 FORM = {"name": "web1", "on": True, "flavor": {"vcpus": 1}, "volumes": [{"name": "db", "size_gb": 1}], "metadata": {}}
 DOCUMENT = {**FORM, "flavor": {"vcpus": 0}, "metadata": {"tier": "gold"}}
@@ -91,9 +91,9 @@ def test_deep_queries_are_refused_as_such():
 
 @pytest.mark.follows("install_on_controller")
 def test_without_the_library_a_query_says_how_to_install_it(monkeypatch):
-    monkeypatch.setattr(query, "jmespath", None)
+    monkeypatch.setattr(jmespath_query, "jmespath", None)
     with pytest.raises(QueryLibraryMissing) as refused:
         Query("name == 'web1'", "berth_where", FORM)
-    assert refused.value.hint == host_hints.install_on_controller(query.REQUIREMENT)
+    assert refused.value.hint == host_hints.install_on_controller(jmespath_query.REQUIREMENT)
     root = Path(__file__).parents[5]
-    assert query.REQUIREMENT in (root / "requirements.txt").read_text("utf-8").splitlines()
+    assert jmespath_query.REQUIREMENT in (root / "requirements.txt").read_text("utf-8").splitlines()
