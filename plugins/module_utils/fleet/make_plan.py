@@ -10,7 +10,7 @@ is first placed one after the other, as every other instance is: where all find 
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Collection, Dict, List, NamedTuple, Tuple
 
 from . import goals, one_by_one, propose
 from .check import PlanNotLegal, check
@@ -23,7 +23,7 @@ FIRST_ROUNDS = 3  # in which the solver looks at the places alone, and an order 
 MOST_ROUNDS = 12  # how often the solver is asked again after placement has refused what it proposed
 MOST_PAIRS = 30000  # of an instance and a host that it may go to: what the solver is given of a large fleet
 MOST_WAVES = 4  # in which places are searched that have an order, if the first ones that were found have none
-MOST_WAVES_TO = 8  # in which an order is searched to places that were found
+MOST_WAVES_TO = 8  # in which an order is searched to places that were found, or of the few that move to them
 EFFORT = 10.0  # of the solver for each aim of one plan, about seconds
 
 _NOT_PROVEN = "not proven: placement refused %d of the solver's proposals"
@@ -121,6 +121,7 @@ def _searched(fleet: Fleet, goal: Goal, empty: Empty, best: _Found, effort: floa
         return best, True, "proven: no instance can move first, as no host takes any of those that may move"
     known = terms(fleet, empty, reach.movers, reach.targets, goal.closed)
     cuts: List[propose.Cut] = []
+    few = set(goals.left(goal, state))  # what leaves, and what moves in the best places
     waves, reached = 0, None
     for number in range(MOST_ROUNDS):
         known_waves = best.ordered.waves if len(best.ordered.waves) <= waves else []
@@ -128,6 +129,7 @@ def _searched(fleet: Fleet, goal: Goal, empty: Empty, best: _Found, effort: floa
         if proposal is None:
             break
         reached = reached or proposal.reached
+        few.update(*proposal.waves)
         tried = State(fleet)
         done = ordered(tried, proposal.waves)
         if done.refused and not waves:
@@ -140,10 +142,26 @@ def _searched(fleet: Fleet, goal: Goal, empty: Empty, best: _Found, effort: floa
             return best, proven, _proof(proposal, reach, waves, len(cuts))
         if not waves and (number + 1 == FIRST_ROUNDS or not done.refused):
             waves, cuts = MOST_WAVES, []  # those were about an order, which the solver looks at from now on
+            best = _of_few(fleet, goal, empty, known, few, best, effort / 4)
             continue
         moves = {uuid: host for wave in proposal.waves for uuid, host in wave.items()}
         cuts.append(frozenset((uuid, moves[uuid]) for uuid in done.refused))
     return best, False, _NOT_PROVEN % len(cuts)
+
+
+def _of_few(
+    fleet: Fleet, goal: Goal, empty: Empty, known: Terms, few: Collection[str], best: _Found, effort: float
+) -> _Found:
+    """The best if none but ``few`` move: the solver finds far more waves of these than of all."""
+    begin, tried = State(fleet), State(fleet)
+    only = known.only({uuid: known.may[uuid] for uuid in sorted(few) if uuid in known.may}, begin.where)
+    proposal = propose.propose(begin, only, goal, (), effort, MOST_WAVES_TO, best.ordered.waves)
+    if proposal is None:
+        return best
+    done = ordered(tried, proposal.waves)
+    if done.refused and not _is_legal(fleet, goal, done):
+        return best
+    return min(best, _Found(done, goals.score(goal, tried, len(done.moves), empty)), key=lambda each: each.score)
 
 
 def _is_legal(fleet: Fleet, goal: Goal, done: Ordered) -> bool:

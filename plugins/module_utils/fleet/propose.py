@@ -15,7 +15,7 @@ from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
 from ..model import fleet_hints
 from ..model.errors import BerthError
 from ..model.request_spec import ServerGroup
-from .goals import BALANCE, DRAIN, REPAIR, STEPS, Goal
+from .goals import BALANCE, CONSOLIDATE, DRAIN, REPAIR, STEPS, Goal
 from .order import Move
 from .state import AFFINITY, ANTI_AFFINITY, State
 from .terms import Terms
@@ -265,8 +265,8 @@ class _Model:
         solver.parameters.num_workers = 1  # several would race, and the answer would not be the same each time
         # One takes turns at all ways to search: better for orders alone.
         solver.parameters.interleave_search = bool(self.waves)
-        # Both come before the search: of a balance they take half of all time, and save nothing.
-        if self.goal and self.goal.name == BALANCE:
+        # Both come before the search: of these goals they take half of all time and more, and save nothing.
+        if self.goal and self.goal.name in (BALANCE, CONSOLIDATE):
             solver.parameters.cp_model_probing_level = solver.parameters.symmetry_level = 0
         solver.parameters.random_seed = self.state.fleet.seed % (1 << 31)
         solver.parameters.max_deterministic_time = effort

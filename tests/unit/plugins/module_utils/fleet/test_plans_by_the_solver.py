@@ -71,22 +71,34 @@ def test_places_that_are_good_and_cannot_be_reached_are_replaced_by_others():
     assert plan.waves == [[("y", "c")], [("x", "b")]]
 
 
-def test_places_that_the_largest_first_does_not_reach_are_reached_in_another_order():
-    """x fits on h at once, and would then keep v out, for which y waits, for which z waits."""
+def in_one_order():
+    """To drain a and g: x fits on h at once, and would then keep zv out, for which y waits, for which z waits."""
     zone = {"name": "az", "hosts": ["a", "g", "h"], "metadata": {"availability_zone": "az"}}
-    found = fleet(
+    return fleet(
         {"a": 2, "g": 2, "h": 6, "k": 4},
         [
             instance("x", "a", 2, availability_zone="az"),
             instance("z", "g", 2, availability_zone="az"),
             instance("y", "h", 3),
-            instance("v", "k", 2),
+            instance("zv", "k", 2),
             instance("w", "k", 1, fixed="w is locked"),
         ],
         [zone],
     )
-    plan = planned(found, Goal("drain", frozenset("ag")))
-    assert plan.waves == [[("v", "h")], [("y", "k")], [("x", "h"), ("z", "h")]] and plan.proof == "proven optimal"
+
+
+ORDER = [[("zv", "h")], [("y", "k")], [("x", "h"), ("z", "h")]]
+
+
+def test_places_that_the_largest_first_does_not_reach_are_reached_in_another_order():
+    plan = planned(in_one_order(), Goal("drain", frozenset("ag")))
+    assert plan.waves == ORDER and plan.proof == "proven optimal"
+
+
+def test_what_the_best_places_move_is_searched_in_more_waves_than_what_may_move_at_all(monkeypatch):
+    monkeypatch.setattr(make_plan, "_in_another_order", lambda _fleet, _known, _to, tried, done, _effort: (tried, done))
+    monkeypatch.setattr(make_plan, "MOST_WAVES", 1)
+    assert planned(in_one_order(), Goal("drain", frozenset("ag"))).waves == ORDER
 
 
 def test_repair_parts_a_group_with_as_few_moves_as_possible():
@@ -168,6 +180,16 @@ def test_consolidate_empties_as_many_hosts_as_its_moves_can():
     instances = [instance("x", "a"), instance("y", "b"), instance("z", "c", 2), instance("w", "c", 2)]
     assert planned(fleet(dict.fromkeys("abc", 8), instances), Goal("consolidate", max_moves=1)).after == (2, 1)
     assert planned(fleet(dict.fromkeys("abc", 8), instances), Goal("consolidate", max_moves=2)).after == (1, 2)
+
+
+def test_how_many_hosts_can_be_empty_at_most_is_proven_with_little_effort():
+    """Eight moves empty the four hosts that have least, and no eight moves empty five."""
+    hosts = {"h%d" % number: 16 for number in range(20)}
+    instances = [
+        instance("i%02d.%d" % (at, number), "h%d" % at) for at in range(20) for number in range(2 if at < 4 else 6)
+    ]
+    plan = make_plan.make(fleet(hosts, instances), Goal("consolidate", max_moves=8), effort=0.2)
+    assert (plan.after, plan.proven) == ((16, 8), True)
 
 
 def test_what_placement_refuses_though_the_numbers_fit_is_not_proposed_again():
