@@ -13,7 +13,7 @@ from ..module_utils.conductor.errors import HostUnknown, InstanceMoving
 from ..module_utils.conductor.locate import left_of_ended_move, locate
 from ..module_utils.model import fleet_hints
 from ..module_utils.model.errors import BerthError
-from ..module_utils.model.identity import IDENTITY, uuid_of
+from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
 from ..plugin_utils import guest_addresses, remembered_failures
 from ..plugin_utils.answers_of_hosts import read_reports, reason_of, replies
 from ..plugin_utils.berth_name import addressed, check_given, selected_by_name
@@ -24,7 +24,7 @@ from ..plugin_utils.inventory_variables import instances_among, kvm_hosts, lost_
 from ..plugin_utils.known_fleet import known_fleet, moves_live
 from ..plugin_utils.locating import shown as shown_of
 from ..plugin_utils.screen import columns, events_shown, say
-from ..plugin_utils.selection import check_nothing_selected, in_inventory, names_by_uuid, not_found
+from ..plugin_utils.selection import check_nothing_selected, in_inventory, names_by_uuid, not_found, nowhere
 from ..plugin_utils.whose_fleet import Fleet, machines
 
 
@@ -141,7 +141,8 @@ def _of_none(task_vars, fleet, name, uuid, failed):
         return Outcome(name, "error", why="%(code)s: %(message)s" % failed)
     by = _removed_by(fleet, uuid)
     if in_inventory(task_vars, name) or by:
-        return Outcome(name, "absent", why="deleted from %s" % ", ".join(by) if by else "is on no host")
+        project = project_of(variables(task_vars, name, IDENTITY))
+        return Outcome(name, "absent", why="deleted from %s" % ", ".join(by) if by else nowhere(fleet, name, project))
     return _failed(name, not_found(task_vars, fleet, name))
 
 

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set
+from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Set
 
 from ansible import context
 
 from ..module_utils.conductor.closing_table import Outcome
 from ..module_utils.conductor.unlisted import selected
-from ..module_utils.model import clone_hints, input_hints
+from ..module_utils.model import clone_hints, identity, input_hints
 from ..module_utils.model.errors import InvalidInput, joined
 from ..module_utils.model.identity import ADOPTED, OWN_UUIDS
 from .inventory_variables import raw_vars
@@ -94,8 +94,9 @@ def check_group(values: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) 
         )
 
 
-def check_name(values: Dict[str, Any]) -> None:
-    """Check that berth_name is one name: Ansible would take a pattern or list for other hosts, or fail on it."""
+def check_name(values: Dict[str, Any], hosts: Collection[str] = ()) -> None:
+    """Check that berth_name is one name: Ansible would take a pattern or list for other hosts, or fail on it. That of one of
+    ``hosts``, the KVM hosts, is told as that where it is looked up."""
     if "berth_name" not in values:
         return
     name = values["berth_name"]
@@ -104,6 +105,8 @@ def check_name(values: Dict[str, Any]) -> None:
     given = [str(text).partition("=")[0].strip() for text in context.CLIARGS.get("extra_vars") or ()]
     if PATTERN.search(str(name)) or given.count("berth_name") > 1:  # of which Ansible keeps the last
         raise InvalidInput("berth_name", name, "the name of one instance", hint=input_hints.select_several())
+    if name not in hosts:
+        identity.check_name(str(name), "berth_name")
 
 
 def selected_by_name(text: str, task_vars: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ import secrets
 
 from ansible.plugins.action import ActionBase
 
+from ..module_utils.conductor.closing_table import text_of
 from ..module_utils.conductor.errors import ReportNotWritten, WorkEnded
 from ..module_utils.conductor.silence import is_there
 from ..module_utils.model import input_hints
@@ -65,15 +66,15 @@ class ControllerAction(ActionBase):
 
     def _failed(self, error, task_vars):
         result = {"failed": True, **visible_all(error.to_result())}
-        result["msg"] = selected_by_name(result["msg"], task_vars or {})
+        result["msg"] = selected_by_name(text_of(result["error"]), task_vars or {})
         with contextlib.suppress(BerthError):  # a file that cannot be written hides no other error
             if task_vars and (self._task.run_once or self.ends_run and not isinstance(error, WorkEnded)):
                 ending = host_ends.fail if host_ends.PART in task_vars else run_report.fail
                 ending(self, task_vars, error.to_dict())
             elif task_vars:
                 host_ends.note(self, task_vars, result)
-        of_ours = self._task.run_once or host_ends.PART in (task_vars or {})
-        return told_once.failure(self._task, result) if of_ours else result
+        of_ours = self._task.run_once or self.ends_run or host_ends.PART in (task_vars or {})
+        return told_once.failure(self._task, result) if of_ours and not isinstance(error, WorkEnded) else result
 
     def reported(self, result):
         """What the file of berth_report gets from the result if the run ends with this task, otherwise None."""

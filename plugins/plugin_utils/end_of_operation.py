@@ -12,6 +12,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils.conductor import closing_table, outcome_of_move, outcome_of_operation
 from ..module_utils.conductor.closing_table import Outcome
 from ..module_utils.conductor.procedures.operate import Done
+from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
 from . import remembered_failures
 from .berth_name import addressed
@@ -90,7 +91,11 @@ def part_of_move(
 
 
 def _uuid(task_vars: Dict[str, Any], name: str) -> str:
-    return uuid_of(name, variables(task_vars, name, IDENTITY))
+    """The name itself where no uuid follows from it, which is told as the instance's error."""
+    try:
+        return uuid_of(name, variables(task_vars, name, IDENTITY))
+    except BerthError:
+        return name
 
 
 def _keep(action: ActionBase, task_vars: Dict[str, Any], operation: str, outcomes: List[Outcome]) -> None:
@@ -99,13 +104,12 @@ def _keep(action: ActionBase, task_vars: Dict[str, Any], operation: str, outcome
         return
     failures, done = [], []
     for outcome in outcomes:
-        name = outcome.instance
-        values = variables(task_vars, name, IDENTITY)
-        project = project_of(values)
+        name, uuid = outcome.instance, _uuid(task_vars, outcome.instance)
         code = closing_table.error_code(outcome.error)
         if not outcome.error:
-            done.append(uuid_of(name, values))
-        elif operation in PLACED and code != "InstanceNotFound":
+            done.append(uuid)
+        elif operation in PLACED and code != "InstanceNotFound" and uuid != name:
+            project = project_of(variables(task_vars, name, IDENTITY))
             message = outcome.error.removeprefix(code + ": ")
             failures.append({"name": name, "project": project, "code": code, "message": message})
     remembered_failures.settle(action, task_vars, operation, failures, done)

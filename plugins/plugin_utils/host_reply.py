@@ -54,10 +54,15 @@ class HostAction(ActionBase):
         super().run(tmp, task_vars)
         result = self._asked(host_of(self, task_vars), task_vars)
         host_ends.note(self, task_vars, result)
-        if not result.get("failed") or not self._is_ours() or known_ansible.delegates().is_apart():
+        silent = bool(result.get("unreachable"))
+        if not (silent or result.get("failed")) or not self._is_ours() or known_ansible.delegates().is_apart():
             return result
         known_ansible.without_origin(self._task)
-        return told_once.failure(self._task, result, task_vars["inventory_hostname"])
+        host = task_vars["inventory_hostname"]
+        if not silent:
+            return told_once.failure(self._task, result, host)
+        text = "host %s left out: %s" % (host, reason_if_closed(task_vars, host, _silent(result)))
+        return {"unreachable": True, "changed": False, "msg": told_once.told(text)}
 
     def _is_ours(self):
         """Whether a role of ours has the task; a play or role of somebody's own may read why it failed."""

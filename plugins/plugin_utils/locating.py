@@ -48,7 +48,16 @@ from .driving import carry_out
 from .inventory_differences import InventoryDifferences, by_hand
 from .inventory_variables import is_true, kvm_hosts, listed, lost_hosts, variables, who_locked
 from .screen import say, warn
-from .selection import check_explicit, check_new_name, in_inventory, known_hosts, not_found, selected, warn_of_lost
+from .selection import (
+    check_explicit,
+    check_new_name,
+    in_inventory,
+    known_hosts,
+    not_found,
+    nowhere,
+    selected,
+    warn_of_lost,
+)
 from .wanted_update import wanted_disks
 
 SNAPSHOT = "berth_snapshot"
@@ -123,7 +132,9 @@ class LocateInstances(ControllerAction):
         errors.update(_without_addresses(run, tasks))
         self._say_what_is_done(tasks)
         moving = [] if again else found.moving
-        skipped = {name: task.pop("skipped") for name, task in tasks.items() if "skipped" in task}
+        gone = {name: each for name, each in wanted.items() if not fleet.places.get(uuids[name])}
+        skipped = {name: nowhere(fleet, name, each.project) for name, each in gone.items()}
+        skipped.update({name: task.pop("skipped") for name, task in tasks.items() if "skipped" in task})
         known = known_of(task_vars)
         return {
             **({} if known is None else {"known": dataclasses.asdict(known)}),

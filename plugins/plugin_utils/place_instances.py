@@ -21,12 +21,12 @@ from ..module_utils.conductor.registry.engine import Known, OnEngine, seen_by
 from ..module_utils.conductor.registry.hosts import Seen
 from ..module_utils.model import address_clash, nics, ways_in
 from ..module_utils.model.catalog import Catalog
-from ..module_utils.model.errors import BerthError, InvalidInput
+from ..module_utils.model.errors import BerthError, InvalidInput, joined, together
 from ..module_utils.model.errors_of_instances import of_several
 from ..module_utils.model.identity import IDENTITY, check_name, project_of, uuid_of
 from ..module_utils.model.lifecycle import CLAIM
 from ..module_utils.placement.filters.query import QueryFilter, check_hint
-from ..module_utils.placement.request import build_request
+from ..module_utils.placement.request import build_request, checked_variables
 from . import acting, backup_runs, berth_name, end_of_create, receipts, registry_access, remembered_failures, seeds
 from .answers_of_hosts import FOUND, all_hosts, known_of, read_reports, reader, replies
 from .controller import ControllerAction, new_token, outcomes_reported, plan_result
@@ -46,7 +46,7 @@ from .plain import plain
 from .screen import say, verbosity, warn
 from .selection import (
     check_hosts,
-    check_own_name,
+    check_no_group,
     in_inventory,
     known_hosts,
     names_by_uuid,
@@ -106,7 +106,7 @@ class _Run(NamedTuple):
 
 def _request(run, name, values, catalog, hosts):
     """(its Request, what ways_in.lacks() of it)."""
-    check_own_name(name, run.task_vars)
+    check_no_group("inventory_hostname", name, run.task_vars["groups"] if "berth_name" in run.task_vars else ())
     source = values.pop(CLONE_OF, None)
     cloned = None if source is None else _uuid_of_source(run, source)
     places, unsaid = _places(run, name, values), berth_name.unsaid(run.task_vars, name, values)
@@ -132,6 +132,25 @@ def _request(run, name, values, catalog, hosts):
         after_the_build["berth_state"] = values["berth_state"]
     spec["batch_id"] = acting.RUN if run.variables.get("berth_count") else None
     return Request(spec, who_locked(values), after_the_build, kept, unsaid), ways_in.lacks(spec, seed)
+
+
+@contextlib.contextmanager
+def _beside_own_faults(task_vars, names):
+    """A fault of the catalog is told with those of the instances whose variables are wrong whatever the catalog is."""
+    try:
+        yield
+    except BerthError as error:
+        described = [name for name in names if not berth_name.is_only_requested(task_vars, name)]
+        wrong = list(_own_faults(task_vars, described))
+        raise joined([error, *([of_several(wrong)] if wrong else [])]) from None
+
+
+def _own_faults(task_vars, names):
+    for name in names:
+        try:
+            checked_variables({**variables(task_vars, name, INSTANCE), "inventory_hostname": name})
+        except BerthError as error:
+            yield name, error
 
 
 def _uuid_of_source(run, name):
@@ -249,7 +268,8 @@ class PlaceInstances(ControllerAction):
         keeping = receipts.settings(self, task_vars, args["receipt_dir"])
         hosts = kvm_hosts(task_vars, args["hosts"])
         names = [name for name in selected(task_vars, args["instances"], hosts) if _is_wanted(task_vars, name)]
-        catalogs = Catalogs(task_vars, names, hosts, self._loader)
+        with _beside_own_faults(task_vars, names):
+            catalogs = Catalogs(task_vars, names, hosts, self._loader)
         run_variables.update(catalogs.run)
         catalog = catalogs.shared
         options = {**catalog.placement, **plain(args["options"])}
@@ -261,7 +281,12 @@ class PlaceInstances(ControllerAction):
         run = _Run(task_vars, run_variables, catalogs, fleet, lost, args["take_over"], args["plan"], registry)
         if args["take_over"] and fenced(task_vars)["hosts"]:
             names = [name for name in names if _was_on(run, name)]
-        requests, lacks = self._requests(run, names, known_hosts(task_vars, hosts))
+        (requests, lacks), aggregates = together(
+            [
+                lambda: self._requests(run, names, known_hosts(task_vars, hosts)),
+                lambda: catalog.aggregate_documents(plain(task_vars["groups"])),
+            ]
+        )
         wanted = self._wanted(run, requests)
         if args["take_over"]:
             wanted = dataclasses.replace(wanted, backups=self._backups(run, wanted))
@@ -274,7 +299,7 @@ class PlaceInstances(ControllerAction):
             instances,
             fleet,
             options,
-            catalog.aggregate_documents(plain(task_vars["groups"])),
+            aggregates,
             seed=seeds.seed(run_variables, args["seed"], approval.seed_of(approved or {})),
             explained=bool(keeping.most_bytes or verbosity() or not args["plan"]),
         )
@@ -352,7 +377,8 @@ class PlaceInstances(ControllerAction):
         """({name: its request}, {name: what it lacks}). All errors in the input are reported together, before anything is done."""
         requests, lacks, faults, held = {}, {}, [], {}
         for name in names:
-            catalog = run.catalogs.of(name)
+            with _beside_own_faults(run.task_vars, names):
+                catalog = run.catalogs.of(name)
             try:
                 values = variables(run.task_vars, name, (*INSTANCE, "berth_locked", "berth_mend", CLONE_OF))
                 request, lacks[name] = _request(run, name, values, catalog, hosts)

@@ -23,13 +23,23 @@ from ..module_utils.model.identity import IDENTITY, instance_uuid, project_of, u
 from ..module_utils.model.messages import BESIDE_FACTS
 from . import berth_where, host_ends, registry_access
 from .answers_of_hosts import reason_of
-from .berth_name import COUNTS, NEW_NAME, check_adopted, check_clone, check_counts, check_given, check_group, check_name
+from .berth_name import (
+    COUNTS,
+    NEW_NAME,
+    check_adopted,
+    check_clone,
+    check_counts,
+    check_given,
+    check_group,
+    check_name,
+    is_only_requested,
+)
 from .driving import carry_out
 from .fan_out import answers, ask, warnings
 from .inventory_variables import described, fenced, instances_among, kvm_hosts, lost_hosts, raw_vars, variables
 from .misplaced import check_vars_of_play
 from .screen import warn
-from .selection import no_kvm_hosts
+from .selection import check_no_group, no_kvm_hosts
 from .variables import check_variables
 
 OLD_NAME = "__berth_old_name"  # of a playbook that was imported by the name that it had before 1.0
@@ -97,9 +107,11 @@ def begin(action, task_vars, hosts):
     """What comes before any host is asked: the variables of the run are checked, and its report says that it goes on."""
     if OLD_NAME in task_vars:
         warn("the playbook berth.kvm.%s now, and the old name is gone with 2.0.0" % task_vars[OLD_NAME])
-    check_variables(action, task_vars, hosts)
-    check_name(action.own_variables(task_vars, ["berth_name"]))
     counts = action.own_variables(task_vars, COUNTS)
+    check_name(counts, hosts)
+    if is_only_requested(task_vars, str(counts.get("berth_name"))):
+        check_no_group("berth_name", str(counts["berth_name"]), task_vars["groups"])
+    check_variables(action, task_vars, hosts)
     check_clone(task_vars, {**counts, **action.own_variables(task_vars, [NEW_NAME])})
     check_counts(counts)
     check_group(counts, task_vars["groups"])

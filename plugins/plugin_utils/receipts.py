@@ -59,7 +59,9 @@ def settings(action: Any, task_vars: Dict[str, Any], directory: Optional[str] = 
     most = 0 if action._task.check_mode else found["berth_receipts_mb"] << 20
     wanted = directory or values.get(DIRECTORY) or None
     if wanted:
-        Text(longest=4096).check(wanted, DIRECTORY)
+        wanted = os.path.expanduser(Text(longest=4096).check(wanted, DIRECTORY))
+        if os.path.exists(wanted) and not os.path.isdir(wanted):
+            raise InvalidInput(DIRECTORY, wanted, "a directory: this is a file")
     return Settings(wanted, most, found["berth_receipts_days"])
 
 

@@ -139,7 +139,7 @@ def check_nothing_selected(task_vars: Dict[str, Any], names: List[str]) -> None:
         )
     if len(selections) > 1 and selecting[0] == "ansible_limit":
         raise InstanceNotFound(
-            "no instance is in both %s" % " and ".join(selections), hint=input_hints.select_in_one_place()
+            "%s together select no instance" % " and ".join(selections), hint=input_hints.select_in_one_place()
         )
     if selections:
         given = task_vars[selecting[0]]
@@ -180,12 +180,12 @@ def no_kvm_hosts(task_vars: Dict[str, Any]) -> NoHostAnswered:
     return NoHostAnswered(message, hint=input_hints.name_group_of_hosts(nearest("kvm_hosts", groups)))
 
 
-def check_own_name(name: str, task_vars: Dict[str, Any]) -> None:
-    """Raise if --limit with the name of a new instance would also select others: a delete would delete them too."""
-    groups = task_vars["groups"] if "berth_name" in task_vars else ()
+def check_no_group(field: str, name: str, groups: Collection[str] = ()) -> None:
+    """Raise if the name of an instance is one of ``groups`` or one that Ansible reserves: --limit with it would also select
+    others, and a delete would delete them too."""
     if name in RESERVED or name in groups:
         hint = input_hints.name_of_no_group()
-        raise InvalidInput("inventory_hostname", name, "a name that is no group's, nor localhost", hint=hint)
+        raise InvalidInput(field, name, "a name that is no group's, nor localhost", hint=hint)
 
 
 def known_hosts(task_vars: Dict[str, Any], hosts: List[str]) -> List[str]:
@@ -230,25 +230,37 @@ def in_inventory(task_vars: Dict[str, Any], name: str) -> bool:
 
 
 def not_found(task_vars: Dict[str, Any], fleet: Fleet, name: str) -> InstanceNotFound:
-    uuid = fleet.own_names.get((project_of(variables(task_vars, name, IDENTITY)), name))
+    project = project_of(variables(task_vars, name, IDENTITY))
+    uuid = fleet.own_names.get((project, name))
     if uuid:
         how = "adopted" if own_uuids.was_adopted(fleet, uuid) else "renamed"
         text = "%s was %s, and the inventory does not say its uuid" % (name, how)
         return InstanceNotFound(text, hint=own_uuids.name_it(fleet, name, uuid))
+    projects = _other_projects(fleet, name, project)
     if in_inventory(task_vars, name) and not is_only_requested(task_vars, name):
-        return InstanceNotFound("%s is on no host" % name, hint=hints.create_it(name))
+        hint = hints.create_it(name) if not projects else fleet_hints.name_its_project(name, projects[0])
+        return InstanceNotFound("%s %s" % (name, nowhere(fleet, name, project)), hint=hint)
     described = with_variable(task_vars, task_vars["groups"]["all"], "berth_flavor")
     held = [str(place["name"]) for places in fleet.places.values() for place in places if place.get("name")]
     known = {*described, *held} - {name}
-    projects = {
-        str(place["project_id"]) for each in fleet.places.values() for place in each if place.get("name") == name
-    }
     if projects:
-        text = "%s is in no inventory, and on hosts in another project: %s" % (name, ", ".join(sorted(projects)))
-        return InstanceNotFound(text, hint=fleet_hints.name_its_project(name, min(projects)))
+        text = "%s is in no inventory, and on hosts in another project: %s" % (name, ", ".join(projects))
+        return InstanceNotFound(text, hint=fleet_hints.name_its_project(name, projects[0]))
     is_host = name in kvm_hosts(task_vars)
     text = "%s is a KVM host, and no instance" if is_host else "%s is in no inventory and on no host"
     return InstanceNotFound(text % name, hint=similar_instances(name, known))
+
+
+def nowhere(fleet: Fleet, name: str, project: str) -> str:
+    """What is said of an instance that no host has: they may have one of another project."""
+    projects = _other_projects(fleet, name, project)
+    return "is on no host in its project, but in project %s" % ", ".join(projects) if projects else "is on no host"
+
+
+def _other_projects(fleet: Fleet, name: str, project: str) -> List[str]:
+    """The other projects in which hosts have an instance of the name."""
+    held = (place for places in fleet.places.values() for place in places)
+    return sorted({str(place["project_id"]) for place in held if place.get("name") == name} - {project})
 
 
 def check_new_name(task_vars: Dict[str, Any], uuid: str, new: str) -> None:

@@ -241,6 +241,7 @@ MEANT = {
     "berth_networks": ("address", "bridge", "ip", "ip_address", "mac", "mac_address", "nic", "nics", "vlan"),
     "berth_networks_defined": ("dns", "gateway", "nameservers", "subnet"),
     "berth_pool": ("datastore", "storage"),
+    "berth_key_names": ("key_name", "keypair", "ssh_key_name"),
     "berth_reboot=hard, of reboot": ("hard",),
     "berth_shutdown_timeout": ("timeout",),
     "berth_shutdown_timeout=0, of stop, or berth_reboot=hard, of reboot": ("force",),
@@ -266,7 +267,9 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     hosts, of_kvm = [str(name) for name in task_vars["groups"]["all"]], frozenset(kvm_hosts)
     values = {host: raw_vars(task_vars, host) for host in hosts}
     own = _names(action.own_variables(task_vars, [OWN]).get(OWN))
-    errors = _without_prefix(extra_vars, values, own) + _errors(task_vars, values, _unknown(task_vars) - own, extra_vars)
+    errors = _without_prefix(extra_vars, values, own) + _errors(
+        task_vars, values, _unknown(task_vars) - own, extra_vars
+    )
     errors += _unknown_hosts(action, task_vars, extra_vars, of_kvm)
     if errors:
         raise joined(errors)
@@ -323,7 +326,7 @@ def _without_prefix(
     given = {name: nearest(name, ours, MISSPELLED) for name in others}
     for name in sorted(name for name, right in given.items() if not right):
         ours_of_it = OTHER_NAMES.get(name) or " or ".join(meant_by(name))
-        if ours_of_it and not _in_template(name, values):
+        if ours_of_it and not _in_template(name, {"-e": extra_vars, **values}):
             hint = "%s %s" % (meant(ours_of_it), input_hints.list_own_variables(OWN))
             warn("-e: nothing of berth.kvm reads the variable %s. %s" % (name, hint))
     return [
@@ -338,7 +341,7 @@ def _without_prefix(
 
 
 def _in_template(name: str, values: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether a variable of the inventory may read it."""
+    """Whether a variable of the inventory, or another one of -e, may read it."""
     word = re.compile(r"\b%s\b" % re.escape(name))
     return any(is_rendered(value) and word.search(repr(value)) for its in values.values() for value in its.values())
 
@@ -373,7 +376,9 @@ def _errors(
     if errors:
         errors[-1].hint = " ".join(filter(None, [errors[-1].hint, input_hints.list_own_variables(OWN)]))
     return errors + [
-        InvalidInput("%s: %s" % (where(variable, names), variable), json.loads(value), CHECKED[variable].rule, hint=hint)
+        InvalidInput(
+            "%s: %s" % (where(variable, names), variable), json.loads(value), CHECKED[variable].rule, hint=hint
+        )
         for (variable, value, hint), names in sorted(wrong.items(), key=str)
     ]
 
@@ -401,7 +406,9 @@ def _unknown_of(task_vars: Dict[str, Any], host: str, values: Mapping[str, Any])
     return unknown - _names(variables(task_vars, host, [OWN]).get(OWN)) if unknown else unknown
 
 
-def _wrong_of(task_vars: Dict[str, Any], host: str, values: Mapping[str, Any]) -> Iterator[Tuple[str, str, Optional[str]]]:
+def _wrong_of(
+    task_vars: Dict[str, Any], host: str, values: Mapping[str, Any]
+) -> Iterator[Tuple[str, str, Optional[str]]]:
     """Yield (variable, its value as JSON, what to do) for those that CHECKED refuses."""
     for variable in CHECKED.keys() & values.keys():
         with contextlib.suppress(InvalidInput):  # a template that cannot be rendered is reported where it is needed

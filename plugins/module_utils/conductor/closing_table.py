@@ -12,8 +12,8 @@ import textwrap
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from ..model import disk_hints, hints, nics
-from ..model.errors import shortened, worded
-from ..model.errors_of_instances import each_once
+from ..model.errors import shortened
+from ..model.errors_of_instances import each_once, worded_all
 from ..model.lifecycle import PAUSED, SAVED
 from ..model.line import CHANGED, FAILED, LEFT_OUT, UNCHANGED, marked
 from ..model.safe_text import visible
@@ -132,11 +132,9 @@ def error_code(error: str) -> str:
 
 def text_of(error: Mapping[str, Any]) -> str:
     """An error (BerthError.to_dict), as its own text is."""
-    told = [
-        worded(each.get("message") or "", each.get("rule"), each.get("hint"))
-        for each in (error, *error.get("also", ()))
-    ]
-    return "%s: %s" % (error.get("code"), "; ".join(told))
+    faults = (error, *error.get("also", ()))
+    told = worded_all((each.get("message") or "", each.get("rule"), each.get("hint")) for each in faults)
+    return "%s: %s" % (error.get("code"), told)
 
 
 def why_of(answer: Mapping[str, Any]) -> str:

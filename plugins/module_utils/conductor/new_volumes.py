@@ -100,7 +100,7 @@ def to_make(instances: Mapping[str, Mapping[str, Any]], new_token: Callable[[], 
             making = Making(name, instance["hosts"][-1], parts, new_token(), from_gb=volume.get("from_gb"))
             taker = takers.setdefault(making.uuid, name)
             if taker != name:
-                making.error = message_of(volume_hosts.in_use(str(volume["name"]), taker, name))
+                making.error = message_of(volume_hosts.wanted_twice(str(volume["name"]), taker, name))
             found.append(making)
     return found
 

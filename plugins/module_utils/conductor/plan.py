@@ -140,10 +140,11 @@ class Plan(TypedDict, total=False):
 
 
 class Built(TypedDict, total=False):
-    """A host's answer to a build: {instance, changed}, {error}, or {reason} if it did not answer."""
+    """A host's answer to a build: {instance, changed, diff}, {error}, or {reason} if it did not answer."""
 
     instance: Document
     changed: bool
+    diff: Document
     error: ErrorReply
     reason: str
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from ..model import hints, state_hints, volume_hints, volumes
+from ..model import fleet_hints, hints, state_hints, volume_hints, volumes
 from ..model.errors import BerthError
 from ..model.lifecycle import ACTIVE, CLAIM, CLAIMED, DELETING, IN, OUT, OWN
 from ..model.lifecycle import BUILDING as BEING_MADE
@@ -57,7 +57,7 @@ def settle(instances: Mapping[str, Instance], fleet: Fleet, lost_hosts: Collecti
         try:
             for entry in volumes.of(instance["spec"]):
                 if entry["uuid"] in takers:
-                    raise in_use(entry["name"], takers[entry["uuid"]], instance["name"])
+                    raise wanted_twice(entry["name"], takers[entry["uuid"]], instance["name"])
             _settle(instance, fleet, lost_hosts)
             takers.update({entry["uuid"]: instance["name"] for entry in volumes.of(instance["spec"])})
         except BerthError as error:
@@ -280,6 +280,16 @@ def in_use(volume: str, holder: str, name: Optional[str] = None) -> VolumeInUse:
         hint=volume_hints.detach_volumes(holder, [volume]),
         volume=volume,
         instance=holder,
+    )
+
+
+def wanted_twice(volume: str, taker: str, name: str) -> VolumeInUse:
+    """The error for a volume that another instance of the same run gets."""
+    return VolumeInUse(
+        "volume %s is for %s in this run, so %s cannot have it" % (volume, taker, name),
+        hint=fleet_hints.name_it_once(volume, [taker, name]),
+        volume=volume,
+        instance=taker,
     )
 
 

@@ -50,8 +50,10 @@ POOL = Fields(
 )
 
 
-def check_pool(network: Document, field: str) -> None:
-    """Refuse a pool that is outside its network's cidr, or that has no address to give."""
+def check_inside(network: Document, field: str) -> None:
+    """Refuse a pool that is outside its network's cidr."""
+    if network["pool"] is None:
+        return
     if not network["cidr"]:
         raise InvalidInput(field + ".cidr", None, "needed where there is a pool")
     cidr = ipaddress.ip_network(network["cidr"])
@@ -59,7 +61,11 @@ def check_pool(network: Document, field: str) -> None:
         for at, text in enumerate(network["pool"][part]):
             if any(ipaddress.ip_address(end) not in cidr for end in text.split("-")):
                 raise InvalidInput("%s.pool.%s[%d]" % (field, part, at), text, "addresses in %s" % cidr)
-    if not ranges(network):
+
+
+def check_any(network: Document, field: str) -> None:
+    """Refuse a pool inside its network that has no address to give."""
+    if network["pool"] is not None and not ranges(network):
         raise InvalidInput(field + ".pool", network["pool"], "at least one address that may be given to an instance")
 
 

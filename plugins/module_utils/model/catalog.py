@@ -83,6 +83,11 @@ class Catalog:
                 raise InvalidInput("berth_placement", value, "a mapping of scheduler options")
             return dict(value or {})
 
+        def security_groups() -> Named:
+            found: Named = checked("berth_security_groups_defined", schema.SECURITY_GROUPS)
+            check_remote_groups(found, "berth_security_groups_defined")
+            return found
+
         checks: Dict[str, Callable[[], Any]] = {
             "flavors": functools.partial(checked, "berth_flavors", schema.FLAVORS),
             "images": functools.partial(checked, "berth_images", schema.IMAGES),
@@ -93,11 +98,10 @@ class Catalog:
             "pci_aliases": functools.partial(checked, "berth_pci_aliases", schema.PCI_ALIASES),
             "quotas": functools.partial(checked, "berth_quotas", schema.QUOTAS),
             "placement": placement,
-            "security_groups": functools.partial(checked, "berth_security_groups_defined", schema.SECURITY_GROUPS),
+            "security_groups": security_groups,
             "volumes": functools.partial(checked, "berth_volumes_defined", schema.VOLUMES),
         }
         parts = dict(zip(checks, together(checks.values())))
-        check_remote_groups(parts["security_groups"], "berth_security_groups_defined")
         parts["pci_aliases"] = [
             dict({part: value for part, value in entry.items() if value is not None}, name=name)
             for name, entries in parts["pci_aliases"].items()
@@ -110,14 +114,14 @@ class Catalog:
 
         ``groups`` is Ansible's mapping of inventory groups to host names; ``groups`` of an aggregate add their hosts.
         """
+        together(
+            functools.partial(_check_group, "berth_aggregates.%s.groups[%d]" % (name, at), group, groups)
+            for name, aggregate in self.aggregates.items()
+            for at, group in enumerate(aggregate["groups"])
+        )
         documents = []
         for name, aggregate in self.aggregates.items():
-            hosts = list(aggregate["hosts"])
-            for at, group in enumerate(aggregate["groups"]):
-                if group not in groups:
-                    field = "berth_aggregates.%s.groups[%d]" % (name, at)
-                    raise InvalidInput(field, group, "a group of the inventory", hint=did_you_mean(group, groups))
-                hosts.extend(groups[group])
+            hosts = [*aggregate["hosts"], *(host for group in aggregate["groups"] for host in groups[group])]
             metadata = dict(aggregate["metadata"])
             if aggregate["availability_zone"]:
                 metadata["availability_zone"] = aggregate["availability_zone"]
@@ -186,6 +190,11 @@ class Catalog:
             return str(self.keypairs[name]["public_key"])
 
         return together(functools.partial(key, at, name) for at, name in enumerate(names))
+
+
+def _check_group(field: str, group: str, groups: Collection[str]) -> None:
+    if group not in groups:
+        raise InvalidInput(field, group, "a group of the inventory", hint=did_you_mean(group, groups))
 
 
 def uploaded(image: Document) -> Document:

@@ -14,6 +14,7 @@ from . import data_disks, fleet_hints, input_hints, volumes
 from .checksum import LIST, RULE, Checksum, ImageChecksum, of_file
 from .cloud_init import FILES, NetworkConfig
 from .errors import InvalidInput
+from .fields_between import FieldsBetween
 from .guest_features import ImageProperties
 from .identity import OWN_UUIDS, UUID
 from .messages import Document
@@ -92,10 +93,22 @@ _DISK_FORMAT = OneOf("raw", "qcow2")
 _DISK_FORMAT.rule += "; qemu-img convert -O qcow2 FILE NEW.qcow2 converts others"
 
 
+def _check_source(image: Document, field: str) -> None:
+    if bool(image["url"]) == bool(image["upload"]):
+        given = "both" if image["url"] else None
+        hint = None if given else input_hints.add_field(field + ".url")
+        raise InvalidInput(field + ".url", given, "either url or upload", hint=hint)
+
+
+def _check_upload(image: Document, field: str) -> None:
+    if image["upload"] and LIST.match(image["checksum"]):
+        raise InvalidInput(field + ".checksum", image["checksum"], RULE + ", of a file on the controller")
+
+
 class Image:
     """An image: its file, and what it needs."""
 
-    fields = Fields(
+    fields = FieldsBetween(
         {
             "url": Url(),
             "checksum": ImageChecksum(),
@@ -120,16 +133,11 @@ class Image:
             "visibility": None,
             "projects": [],
         },
+        between=((("url", "upload"), _check_source), (("upload", "checksum"), _check_upload)),
     )
 
     def check(self, value: Any, field: str) -> Document:
         image = self.fields.check(value, field)
-        if bool(image["url"]) == bool(image["upload"]):
-            given = "both" if image["url"] else None
-            hint = None if given else input_hints.add_field(field + ".url")
-            raise InvalidInput(field + ".url", given, "either url or upload", hint=hint)
-        if image["upload"] and LIST.match(image["checksum"]):
-            raise InvalidInput(field + ".checksum", image["checksum"], RULE + ", of a file on the controller")
         image["checksum"] = of_file(image["checksum"], image["url"])
         if image["visibility"] is None:
             image["visibility"] = "private" if image["projects"] else "public"

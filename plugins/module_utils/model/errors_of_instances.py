@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, List, Tuple
+import re
+from typing import Collection, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
-from .errors import MOST_NAMED, BerthError, shortened
+from .errors import MOST_NAMED, BerthError, shortened, worded
+
+LONG_HINT = 60  # characters
+Fault = Tuple[str, Optional[str], Optional[str]]  # message, rule, hint
 
 
 def of_several(faults: Iterable[Tuple[str, BerthError]]) -> BerthError:
@@ -16,9 +20,10 @@ def of_several(faults: Iterable[Tuple[str, BerthError]]) -> BerthError:
     known = list(faults)
     if len(known) == 1:
         name, error = known[0]
-        error.message = "%s: %s" % (name, error.message)
+        error.message = _line((error.message, [name]))
         return error
-    told = each_once((name, str(error)) for name, error in known)
+    texts = _each_hint_once({str(error): error for _name, error in known})
+    told = each_once((name, texts[str(error)]) for name, error in known)
     parts = told[:MOST_NAMED]
     if len(told) > MOST_NAMED:
         parts.append("and %d more faults" % (len(told) - MOST_NAMED))
@@ -34,9 +39,44 @@ def of_several(faults: Iterable[Tuple[str, BerthError]]) -> BerthError:
     return whole
 
 
+def worded_all(faults: Iterable[Fault], said: Collection[Optional[str]] = ()) -> str:
+    """Each in words. A long hint that several share comes once, after the last of them, and not if it was ``said``; a short one
+    such as what was meant stays with what it is about."""
+    told: List[str] = []
+    others = set(said)
+    for message, rule, hint in reversed(list(faults)):
+        again = hint is not None and len(hint) > LONG_HINT and hint in others
+        told.insert(0, worded(message, rule, None if again else hint))
+        others.add(hint)
+    return "; ".join(told)
+
+
+def _each_hint_once(errors: Mapping[str, BerthError]) -> Dict[str, str]:
+    """Text of an error -> the same without the long hints of those before it: who has many reads only the first. ``errors``: by
+    their texts."""
+    found: Dict[str, str] = {}
+    said: Set[Optional[str]] = set()
+    for text, error in errors.items():
+        faults = [error, *error.also]
+        found[text] = worded_all(((each.message, each.rule, each.hint) for each in faults), said)
+        said.update(each.hint for each in faults)
+    return found
+
+
 def each_once(told: Iterable[Tuple[str, str]]) -> List[str]:
-    """A line for each text, with all instances that it is about. ``told``: (instance, text)."""
-    names: Dict[str, List[str]] = {}
+    """A line for each text, with all instances that it is about; of texts that differ in the instance's own name alone the first,
+    and whose else there are. ``told``: (instance, text)."""
+    alike: Dict[str, Dict[str, List[str]]] = {}
     for name, text in told:
-        names.setdefault(text, []).append(name)
-    return ["%s: %s" % (shortened(shared), text) for text, shared in names.items()]
+        alike.setdefault(_without(name, text), {}).setdefault(text, []).append(name)
+    return [_line(*texts) for texts in map(list, map(dict.items, alike.values()))]
+
+
+def _without(name: str, text: str) -> str:
+    return re.sub(r"(?<![\w.-])%s(?![\w-])" % re.escape(name), "\0", text)
+
+
+def _line(first: Tuple[str, List[str]], *others: Tuple[str, List[str]]) -> str:
+    (text, names), more = first, [name for _text, shared in others for name in shared]
+    begin = "" if names[1:] == [] and text.startswith(names[0] + " ") else shortened(names) + ": "
+    return "%s%s%s" % (begin, text, ". The same of %s" % shortened(more) if more else "")

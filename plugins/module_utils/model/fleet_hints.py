@@ -171,6 +171,11 @@ def restore_unlisted_record(uuid: str, host: str) -> str:
     )
 
 
+def name_it_once(volume: str, names: Sequence[str]) -> str:
+    """Two instances of one run name the same volume."""
+    return "A volume is in one instance: take %s out of berth_volumes of %s" % (volume, " or of ".join(names))
+
+
 def name_its_project(name: str, project: str) -> str:
     """Only another project has an instance of this name."""
     return "If that is meant: %s" % options_of(name, project)

@@ -114,8 +114,8 @@ def install_collection() -> str:
 
 
 def name_of_no_group() -> str:
-    """A new instance has the name of a group, or one that Ansible reserves."""
-    return "Give the instance a name of its own"
+    """The name of an instance is that of a group, or one that Ansible reserves."""
+    return "Give the instance a name of its own; a group's are selected with --limit"
 
 
 def remove_quotes() -> str:
@@ -265,8 +265,11 @@ def no_tags() -> str:
 
 
 def quote_value() -> str:
-    """-e has words without name=value: most likely a value has spaces."""
-    return "Quote a value that has spaces, as in -e 'name=\"a b\"'. Several instances are selected with --limit"
+    """-e has words without name=value."""
+    return (
+        "Quote a value that has spaces, as in -e 'name=\"a b\"'. %s. Several instances are selected with --limit"
+        % list_with_e()
+    )
 
 
 def give_option(variable: str, option: str) -> str:

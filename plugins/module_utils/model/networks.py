@@ -10,8 +10,9 @@ import ipaddress
 from typing import Any, Callable, List, Mapping, Optional, Sequence
 
 from . import nics
-from .address_pool import POOL, check_pool, ranges, unusable
-from .errors import InvalidInput, together
+from .address_pool import POOL, check_any, check_inside, ranges, unusable
+from .errors import InvalidInput
+from .fields_between import FieldsBetween
 from .messages import Document
 from .nics import ip_version
 from .schema import Fields, Flag, ListOf, OneOf, Text, Whole, structure_as_text
@@ -35,11 +36,53 @@ class Address:
             raise InvalidInput(field, value, self.rule)
 
 
+def _check_source(network: Document, field: str) -> None:
+    kind = network["type"]
+    needed = "pci_alias" if kind == "direct" else "source"
+    for part, wanted in (("source", needed == "source"), ("pci_alias", needed == "pci_alias")):
+        if bool(network[part]) != wanted:
+            rule = "needed" if wanted else "none"
+            raise InvalidInput("%s.%s" % (field, part), network[part], "%s for a network of type %s" % (rule, kind))
+    if kind == "bridge" and len(network["source"]) > 15:
+        raise InvalidInput(field + ".source", network["source"], "a bridge name of at most 15 characters")
+    if network["virtualport"] and kind != "bridge":
+        raise InvalidInput(field + ".virtualport", network["virtualport"], "only for a network of type bridge")
+    for part in ("model", "mtu") if kind == "direct" else ():
+        if network[part]:
+            raise InvalidInput("%s.%s" % (field, part), network[part], "none where the guest has the card itself")
+
+
+def _check_filter(network: Document, field: str) -> None:
+    for part in ("nwfilter", "port_security"):
+        if network[part] and not is_filtered(network):
+            raise InvalidInput("%s.%s" % (field, part), network[part], UNFILTERED)
+
+
+def _check_beside(network: Document, field: str) -> None:
+    """Check that cidr6 is the IPv6 network beside an IPv4 one in cidr."""
+    if network["cidr6"] and ":" not in network["cidr6"]:
+        raise InvalidInput(field + ".cidr6", network["cidr6"], "an IPv6 network such as 2001:db8::/64")
+    if network["cidr6"] and ":" in (network["cidr"] or ":"):
+        raise InvalidInput(field + ".cidr", network["cidr"], "an IPv4 network beside cidr6")
+
+
+def _check_gateway(of: str, name: str, network: Document, field: str) -> None:
+    if not network[name]:
+        return
+    if not network[of]:
+        raise InvalidInput("%s.%s" % (field, of), None, "needed where there is a gateway")
+    cidr, gateway = ipaddress.ip_network(network[of]), ipaddress.ip_address(network[name])
+    if gateway.version == cidr.version and (gateway.is_link_local or cidr.num_addresses == 1):
+        return  # reached without being in the same network, as a router's fe80::1, or that of a single address
+    if gateway not in cidr or cidr.version == 4 and gateway in unusable(cidr):
+        raise InvalidInput("%s.%s" % (field, name), network[name], "an address in %s that a machine can have" % cidr)
+
+
 class Network:
     """A network that NICs can be on: a bridge or libvirt network of the same name on every host that may be chosen, or
     the functions of network cards that a PCI alias names."""
 
-    fields = Fields(
+    fields = FieldsBetween(
         {
             "type": OneOf("bridge", "network", "direct"),
             "source": Text(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", "the name of a bridge or libvirt network", longest=63),
@@ -75,58 +118,20 @@ class Network:
             "dhcp": None,
             "port_security": None,
         },
+        between=(
+            (("type", "source", "pci_alias", "virtualport", "model", "mtu"), _check_source),
+            (("type", "virtualport", "nwfilter", "port_security"), _check_filter),
+            (("cidr", "cidr6"), _check_beside),
+            (("cidr", "gateway"), functools.partial(_check_gateway, "cidr", "gateway")),
+            (("cidr6", "gateway6"), functools.partial(_check_gateway, "cidr6", "gateway6")),
+            (("cidr", "pool"), check_inside),
+        ),
     )
 
     def check(self, value: Any, field: str) -> Document:
         network = self.fields.check(value, field)
-        together(functools.partial(check, network, field) for check in (_check_source, _check_filter))
-        _check_beside(network, field)
-        for cidr, gateway in (("cidr", "gateway"), ("cidr6", "gateway6")):
-            if network[gateway]:
-                _check_gateway(network, cidr, gateway, field)
-        if network["pool"] is not None:
-            check_pool(network, field)
+        check_any(network, field)
         return network
-
-
-def _check_source(network: Document, field: str) -> None:
-    kind = network["type"]
-    needed = "pci_alias" if kind == "direct" else "source"
-    for part, wanted in (("source", needed == "source"), ("pci_alias", needed == "pci_alias")):
-        if bool(network[part]) != wanted:
-            rule = "needed" if wanted else "none"
-            raise InvalidInput("%s.%s" % (field, part), network[part], "%s for a network of type %s" % (rule, kind))
-    if kind == "bridge" and len(network["source"]) > 15:
-        raise InvalidInput(field + ".source", network["source"], "a bridge name of at most 15 characters")
-    if network["virtualport"] and kind != "bridge":
-        raise InvalidInput(field + ".virtualport", network["virtualport"], "only for a network of type bridge")
-    for part in ("model", "mtu") if kind == "direct" else ():
-        if network[part]:
-            raise InvalidInput("%s.%s" % (field, part), network[part], "none where the guest has the card itself")
-
-
-def _check_filter(network: Document, field: str) -> None:
-    for part in ("nwfilter", "port_security"):
-        if network[part] and not is_filtered(network):
-            raise InvalidInput("%s.%s" % (field, part), network[part], UNFILTERED)
-
-
-def _check_beside(network: Document, field: str) -> None:
-    """Check that cidr6 is the IPv6 network beside an IPv4 one in cidr."""
-    if network["cidr6"] and ":" not in network["cidr6"]:
-        raise InvalidInput(field + ".cidr6", network["cidr6"], "an IPv6 network such as 2001:db8::/64")
-    if network["cidr6"] and ":" in (network["cidr"] or ":"):
-        raise InvalidInput(field + ".cidr", network["cidr"], "an IPv4 network beside cidr6")
-
-
-def _check_gateway(network: Document, of: str, name: str, field: str) -> None:
-    if not network[of]:
-        raise InvalidInput("%s.%s" % (field, of), None, "needed where there is a gateway")
-    cidr, gateway = ipaddress.ip_network(network[of]), ipaddress.ip_address(network[name])
-    if gateway.version == cidr.version and (gateway.is_link_local or cidr.num_addresses == 1):
-        return  # reached without being in the same network, as a router's fe80::1, or that of a single address
-    if gateway not in cidr or cidr.version == 4 and gateway in unusable(cidr):
-        raise InvalidInput("%s.%s" % (field, name), network[name], "an address in %s that a machine can have" % cidr)
 
 
 class FixedAddresses:

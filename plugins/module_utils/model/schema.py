@@ -137,6 +137,7 @@ class Secret:
     def _hidden(self, fault: BerthError) -> BerthError:
         field = fault.field or ""
         if field.rpartition(".")[2] in self.shown:
+            fault.also = []
             return fault
         return InvalidInput(field, "<not shown>", fault.rule, hint=fault.hint)
 

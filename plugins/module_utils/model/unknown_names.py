@@ -10,13 +10,11 @@ from typing import Any, Iterable, List, Optional
 from . import input_hints
 from .errors import BerthError
 
-# Suggestions for an unknown name.
-
-# What other tools, and Nova, call a field or a value, and what is like none of our names.
+# What others call a field or a value, and what is like none of our names.
 OF_OTHERS = {
-    "bridge": "source", "cores": "vcpus", "cpu": "vcpus", "disk": "root_gb", "dns": "nameservers", "ip": "address",
-    "memory": "memory_mb", "nat": "network", "off": "stopped", "on": "active", "ram": "memory_mb", "running": "active",
-    "started": "active", "true": "active", "vlan_id": "vlan",
+    "bridge": "source network", "cores": "vcpus", "cpu": "vcpus cores", "disk": "root_gb", "dns": "nameservers",
+    "ip": "address", "memory": "memory_mb ram", "nat": "network", "off": "stopped", "on": "active", "ram": "memory_mb",
+    "running": "active", "started": "active", "true": "active", "vlan_id": "vlan", "vms": "instances",
 }  # fmt: skip
 
 
@@ -26,9 +24,9 @@ def nearest(name: Any, names: Iterable[str], cutoff: float = 0.6) -> Optional[st
     import difflib  # slow, and most runs have no unknown name
 
     by_lower = {known.lower(): known for known in sorted(names)}
-    ours = OF_OTHERS.get(str(name).lower())
-    if ours in by_lower:
-        return ours
+    for ours in OF_OTHERS.get(str(name).lower(), "").split():
+        if ours in by_lower:
+            return ours
     near = difflib.get_close_matches(str(name), by_lower.values(), n=1, cutoff=cutoff)
     lower = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=cutoff)
     return near[0] if near else by_lower[lower[0]] if lower else None

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
-from ..model.errors import InvalidInput
+from ..model.errors import InvalidInput, together
 from ..model.unknown_names import did_you_mean
 from .errors import DriverRemoved, UnknownOption
 
@@ -100,16 +101,24 @@ def read_options(given=None, declared=()):
     metrics = given.pop("metrics", None) or {}
     if not isinstance(metrics, dict):
         raise InvalidInput("berth_placement.metrics", metrics, "a mapping of names to values")
-    _check_names(given, metrics, known)
-    options = Options((name, _copy(default)) for name, (default, _low) in known.items())
-    options["metrics"] = {name: _copy(default) for name, (default, _low) in METRICS.items()}
-    for name, value in given.items():
-        if name not in WITHOUT_EFFECT or name in known:
-            options[name] = _read("berth_placement." + name, value, *known[name])
-    for name, value in metrics.items():
-        options["metrics"][name] = _read("berth_placement.metrics." + name, value, *METRICS[name])
+    _unknown, of_scheduler, of_metrics = together(
+        [
+            functools.partial(_check_names, given, metrics, known),
+            functools.partial(_all_read, "berth_placement", given, known),
+            functools.partial(_all_read, "berth_placement.metrics", metrics, METRICS),
+        ]
+    )
+    options = Options(of_scheduler)
+    options["metrics"] = of_metrics
     options["driver"] = _driver(options["driver"])
     return options
+
+
+def _all_read(field, given, known):
+    """The options of ``known``, {name: (default, lowest)}, each as given or by default."""
+    wanted = [name for name in given if name in known]
+    values = together(functools.partial(_read, "%s.%s" % (field, name), given[name], *known[name]) for name in wanted)
+    return {**{name: _copy(default) for name, (default, _low) in known.items()}, **dict(zip(wanted, values))}
 
 
 def _check_names(given, metrics, known):

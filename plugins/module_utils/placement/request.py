@@ -59,20 +59,23 @@ def build_request(hostvars, catalog):
     except for what only the fleet knows: the members of the server group. The seed {hostname, fqdn, ssh_keys,
     user_data, metadata, cloud_config, network_config} holds everything that may be secret and goes to the build only.
     """
-    name = check_name(hostvars.get("inventory_hostname"), "inventory_hostname")
-    required = ("berth_flavor",) if hostvars.get(ADOPTED) else ("berth_flavor", "berth_image")
-    values = _checked(hostvars, schema.INSTANCE, required, name, catalog)
+    name, values = checked_variables(hostvars, catalog)
     project = values.get("berth_project", DEFAULT_PROJECT)
     flavor = catalog.flavor(values["berth_flavor"], project)
     image = image_of(values["berth_image"], project, catalog) if "berth_image" in values else NO_IMAGE
     settings = GuestSettings(flavor["extra_specs"], image["properties"])
-    boots = _boot_volume(values, catalog, image, settings)
-    check_image_fits(dict(flavor, root_gb=0) if boots else flavor, image)
-    check_guest(flavor, image)
     own_uuid = uuid_of(name, values)
     keys = [*catalog.public_keys(values.get("berth_key_names", [])), *values.get("berth_ssh_keys", [])]
-    seed = seed_of(name, values, decode_user_data(hostvars.get("berth_user_data")), image, keys)
-    nics = _nics(own_uuid, values, catalog, settings.get("vif_model", "virtio"))
+    boots, _guest, seed, nics, disks, choice = together(
+        [
+            lambda: _boot_volume(values, catalog, flavor, image, settings),
+            lambda: check_guest(flavor, image),
+            lambda: seed_of(name, values, decode_user_data(hostvars.get("berth_user_data")), image, keys),
+            lambda: _nics(own_uuid, values, catalog, settings.get("vif_model", "virtio")),
+            lambda: _disks(values, catalog, settings.get("disk_bus", "virtio"), project),
+            lambda: _choice_of_host(values, project, catalog),
+        ]
+    )
     spec = {
         "schema": SCHEMA,
         "uuid": own_uuid,
@@ -81,8 +84,8 @@ def build_request(hostvars, catalog):
         "flavor": flavor_snapshot(flavor),
         "image": _image_snapshot(image),
         "networks": nics,
-        **_disks(values, catalog, settings.get("disk_bus", "virtio"), project),
-        **_choice_of_host(values, project, catalog),
+        **disks,
+        **choice,
         "num_instances": 1,
         "instance_uuids": [own_uuid],
         "numa_topology": None,
@@ -97,6 +100,18 @@ def build_request(hostvars, catalog):
     }
     _derive(spec, catalog)
     return spec, {**seed, "network_config": values.get("berth_network_config") or network_config(nics)}
+
+
+def checked_variables(hostvars, catalog=None):
+    """(the name of the instance, its checked variables). Without the ``catalog``, whatever names they have in it."""
+    name = hostvars.get("inventory_hostname")
+    required = ("berth_flavor",) if hostvars.get(ADOPTED) else ("berth_flavor", "berth_image")
+    return together(
+        [
+            lambda: check_name(name, "inventory_hostname"),
+            lambda: _checked(hostvars, schema.INSTANCE, required, name, catalog),
+        ]
+    )
 
 
 def rescue_image(name, project, catalog):
@@ -122,13 +137,15 @@ def image_of(name, project, catalog):
 def _nics(uuid, values, catalog, model):
     groups = values.get("berth_security_groups", [])
     wanted = enumerate(values.get("berth_networks", []))
-    return [make_nic(uuid, at, nic, catalog, model, groups) for at, nic in wanted]
+    return together(functools.partial(make_nic, uuid, at, nic, catalog, model, groups) for at, nic in wanted)
 
 
-def _boot_volume(values, catalog, image, settings):
-    """Return the name of the volume that the guest boots from, or None. Its errors are reported together."""
+def _boot_volume(values, catalog, flavor, image, settings):
+    """Return the name of the volume that the guest boots from, or None: what the image needs, it or the flavor's disk has. The
+    errors are reported together."""
     name = next((entry["name"] for entry in values.get("berth_volumes", []) if entry["boot_index"] == 0), None)
     if name is None:
+        check_image_fits(flavor, image)
         return None
     defined = defined_volume(name, catalog.volumes)
 
@@ -147,7 +164,8 @@ def _boot_volume(values, catalog, image, settings):
                 "berth_volumes.%s.boot_index" % name, 0, "hw_disk_bus virtio, not %s: volumes have no other" % bus
             )
 
-    together([is_large_enough, is_made_from_its_image, is_on_its_bus])
+    fits = functools.partial(check_image_fits, dict(flavor, root_gb=0), image)
+    together([fits, is_large_enough, is_made_from_its_image, is_on_its_bus])
     return name
 
 
@@ -155,16 +173,18 @@ def _disks(values, catalog, bus, project):
     """Return {disks, volumes}, without volumes if there are none."""
     disks = data_disks.with_buses(values.get("berth_disks", []), bus)
     wanted, pool = values.get("berth_volumes", []), values.get("berth_pool", DEFAULT_POOL)
-    for entry in wanted:
+
+    def image_of_volume(entry):
         name = entry["name"]
         own_pool = defined_volume(name, catalog.volumes)["pool"]
         if name in [disk["name"] for disk in disks]:
             raise InvalidInput("berth_volumes.%s" % name, name, "another name than that of a data disk")
         if own_pool not in (None, pool):
             raise InvalidInput("berth_pool", pool, "the pool of its volume %s, %s" % (name, own_pool))
-    data = [entry["name"] for entry in wanted if entry["boot_index"] != 0]
-    images = zip(data, together(functools.partial(catalog.volume_image, name, project) for name in data))
-    made_from = {name: image for name, image in images if image}
+        return None if entry["boot_index"] == 0 else catalog.volume_image(name, project)
+
+    images = together(functools.partial(image_of_volume, entry) for entry in wanted)
+    made_from = {entry["name"]: image for entry, image in zip(wanted, images) if image}
     own = {"volumes": volumes.requested(wanted, catalog.volumes, made_from)} if wanted else {}
     return {"disks": disks, **own}
 
@@ -214,6 +234,8 @@ def _check_known(catalog, project, field, value):
         catalog.public_keys(value)
     elif field == "berth_networks":
         together(functools.partial(check_network, at, nic, catalog.networks) for at, nic in enumerate(value))
+    elif field == "berth_volumes":
+        together(functools.partial(defined_volume, each["name"], catalog.volumes) for each in value)
     elif field == "berth_security_groups":
         check_security_groups(value, field, catalog.security_groups)
     elif field == "berth_availability_zone":

@@ -10,6 +10,7 @@ build is tried on its alternates. At the end unused claims go.
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ...model import volumes
@@ -68,7 +69,7 @@ def _build(plan: Plan, run: Run) -> Procedure[Dict[str, Built]]:
     for name in plan["build"]:
         instance = plan["instances"][name]
         if instance["state"] == PLANNED:  # in check mode: nothing was claimed, so no host knows it yet
-            built[name] = {"changed": True}
+            built[name] = _planned(instance)
             continue
         try:
             wanted.setdefault(host_of(instance), {})[name] = run.build_of(name, instance)
@@ -85,6 +86,15 @@ def _build(plan: Plan, run: Run) -> Procedure[Dict[str, Built]]:
             yield _said(plan["instances"][name], built[name]["instance"])
     settle(plan, built)
     return built
+
+
+def _planned(instance: Instance) -> Built:
+    """What check mode shows as Ansible's diff of an instance that would be made."""
+    name, spec = instance["name"], instance["spec"]
+    made = {"host": instance["host"], **{part: (spec.get(part) or {}).get("name") for part in ("flavor", "image")}}
+    made["networks"] = [{part: nic[part] for part in ("network", "address")} for nic in spec.get("networks") or ()]
+    after = json.dumps(made, indent=1, sort_keys=True) + "\n"
+    return {"changed": True, "diff": {"before_header": name, "after_header": name, "before": "", "after": after}}
 
 
 def _said(instance: Instance, now: Mapping[str, Any], **more: int) -> Say:

@@ -448,6 +448,19 @@ def test_the_rest_of_a_plan_is_proven_again_when_a_part_of_it_has_begun(tmp_path
     assert it.run("apply_plan", {"path": path})["error_code"] == "PlanNotLegal"
 
 
+def test_the_move_that_a_killed_run_has_begun_is_gone_on_with(tmp_path):
+    path = written(tmp_path, controller(at={"h1": ["a"]}, inventory=()))
+    (to,) = [move["to"] for move in yaml.safe_load(open(path, encoding="utf-8"))["waves"][0]]
+    sides = {end: {"uuid": host_uuid(host), "name": host} for end, host in (("source", "h1"), ("destination", to))}
+    begun = {"id": "1", "type": "live-migration", "attempt": 1, **sides, "new_spec": view("a")["spec"]}
+    it = controller(at={"h1": ["a"], to: ["a"]}, inventory=(), views={"a": {"migration": begun}})
+    for host, role, phase in (("h1", "OWN", "resizing"), (to, "IN", "incoming")):
+        it.answers[host]["moves"][0].update(role=role, phase=phase)
+        it.answers[host]["ansible_facts"]["berth_host"]["instances"][0].update(role=role, phase=phase)
+    (move,) = it.run("apply_plan", {"path": path})["moves"]
+    assert (move["name"], move["to"], move["how"], move["project"]) == ("a", to, "live", "default")
+
+
 @pytest.mark.parametrize("text", [None, "nothing\n", "waves: [", "[1"])
 def test_a_file_without_a_plan_is_refused(tmp_path, text):
     path = tmp_path / "plan.yml"

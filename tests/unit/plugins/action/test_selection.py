@@ -79,7 +79,7 @@ def test_a_list_of_names_that_is_text_is_told_to_be_a_pattern():
 def test_a_limit_that_leaves_nothing_of_the_names_is_told_and_without_it_they_are_found(action, args):
     result = run(action, args, ansible_limit="a", berth_name="web-1")
     assert result["error"]["hint"] == input_hints.select_in_one_place()
-    assert "no instance is in both --limit=a and berth_name=web-1" in result["msg"]
+    assert "--limit=a and berth_name=web-1 together select no instance" in result["msg"]
     for alone in ({"berth_name": "web-1"}, {"ansible_limit": "web-1"}):
         assert "selects no instance" not in run(action, args, names=["web-1"], **alone).get("msg", "")
 
