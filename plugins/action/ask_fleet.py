@@ -23,7 +23,7 @@ from ..plugin_utils import fleet_options, planned_lines
 from ..plugin_utils.berth_name import is_only_requested
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.documents import check_replaceable, read_yaml, write_named
-from ..plugin_utils.inventory_variables import kvm_hosts
+from ..plugin_utils.inventory_variables import kvm_hosts, listed
 from ..plugin_utils.known_fleet import known_fleet
 from ..plugin_utils.plain import number, plain
 from ..plugin_utils.screen import say, warn
@@ -42,8 +42,8 @@ class ActionModule(ControllerAction):
             "required": True,
         },
         "about": {"type": "list", "elements": "str"},
-        "gone": {"type": "list", "elements": "str", "default": []},
-        "like": {"type": "list", "elements": "str", "default": []},
+        "gone": {"type": "raw", "default": []},
+        "like": {"type": "raw", "default": []},
         "assertions": {"type": "path"},
         "junit": {"type": "path"},
         "kept_free": {"type": "raw", "default": 0},
@@ -57,7 +57,7 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])
-        args.update({option: [name.strip() for name in args[option]] for option in ("gone", "like")})
+        args.update({option: listed(args, option) for option in ("gone", "like")})
         _check_hosts(args, hosts)
         only = _only(args, task_vars, hosts)
         entries = _assertions(args) if args["question"] == "assert" else []

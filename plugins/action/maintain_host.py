@@ -38,6 +38,7 @@ class ActionModule(ControllerAction):
         hosts = kvm_hosts(task_vars, args["hosts"])
         fleet = read_reports(task_vars, hosts)
         host = self._host(task_vars, args, fleet)
+        host = host.strip()
         if "," in host or host in task_vars["groups"]:
             raise InvalidInput(VARIABLE, host, "the name of one KVM host", hint=input_hints.give_host(VARIABLE))
         if host not in hosts:

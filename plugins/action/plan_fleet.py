@@ -19,7 +19,7 @@ from ..plugin_utils import fleet_options
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.documents import check_replaceable, write_named
 from ..plugin_utils.fan_out import answers, ask
-from ..plugin_utils.inventory_variables import kvm_hosts
+from ..plugin_utils.inventory_variables import kvm_hosts, listed
 from ..plugin_utils.known_fleet import known_fleet
 from ..plugin_utils.plain import plain
 from ..plugin_utils.planned_lines import lines
@@ -33,7 +33,7 @@ HEAD = OURS.decode() + " for goal %s. %s\n"
 class ActionModule(ControllerAction):
     argument_spec = {
         "goal": {"type": "str"},
-        "drained": {"type": "list", "elements": "str", "default": []},
+        "drained": {"type": "raw", "default": []},
         "migration": {"type": "str", "default": "auto"},
         "carried_out": {"type": "bool", "default": False},
         "told": {"type": "list", "elements": "str", "default": []},
@@ -49,7 +49,7 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])
-        path = args["path"] or None
+        args["drained"], path = listed(args, "drained"), args["path"] or None
         goal, _checked = together([lambda: _goal(args, hosts), lambda: _check_path(path)])
         known = known_fleet(self, task_vars, hosts, args["migration"])
         plan = make_plan.make(known.fleet, goal)

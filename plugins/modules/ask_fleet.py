@@ -27,14 +27,12 @@ options:
     type: list
     elements: str
   gone:
-    description: Hosts without which V(what_if) answers. Their instances go to the others first.
-    type: list
-    elements: str
+    description: Hosts without which V(what_if) answers. Their instances go to the others first. A list, or names with commas between them.
+    type: raw
     default: []
   like:
-    description: Hosts like each of which V(what_if) counts one more.
-    type: list
-    elements: str
+    description: Hosts like each of which V(what_if) counts one more. A list, or names with commas between them.
+    type: raw
     default: []
   assertions:
     description: The file with the assertions.

@@ -23,9 +23,8 @@ options:
       - All of them with as few moves as possible.
     type: str
   drained:
-    description: The hosts to drain, or to return.
-    type: list
-    elements: str
+    description: The hosts to drain, or to return. A list, or names with commas between them.
+    type: raw
     default: []
   migration:
     description: With V(cold) what runs moves cold, too.

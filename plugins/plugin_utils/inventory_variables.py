@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 
 from ansible.errors import AnsibleValueOmittedError
 from ansible.module_utils.parsing.convert_bool import BOOLEANS_FALSE, boolean
@@ -50,10 +51,10 @@ def fenced(task_vars):
 
 
 def listed(values, variable):
-    """A variable as a list of names; with -e it is text, names separated by commas."""
+    """A variable as a list of names; with -e it is text, names separated by commas, from a survey also by lines or as JSON."""
     value = values.get(variable) or []
     if isinstance(value, str):
-        return [name.strip() for name in value.split(",")]
+        return [name.strip(" \t\r\"'[]") for name in re.split("[,\n]", value)]
     return ListOf(Text()).check(value, variable)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Iterable, Iterator, List, Optional, Set
+from typing import Iterable, Iterator, List, Mapping, Optional, Set
 
 from ansible import context
 
@@ -21,6 +21,8 @@ IMPORTED = re.compile(r"import_playbook: (\w+)\.yml$", re.MULTILINE)
 OF_ALL = ("berth_kvm_hosts", "berth_lost_hosts", "berth_own_variables", "berth_where_hosts")
 WAYS = ("berth_goal", "berth_migration", "berth_reboot")
 HOW = {"cold": "berth_migration", "live": "berth_migration", "offline": "berth_migration", "online": "berth_migration"}
+FILES = re.compile(r"\b(\w+)\.yml\b")
+DECISION = re.compile(r"__berth_decision: (\w+)")  # the name of a file in tasks
 TARGETED = {"berth_target_host": ["berth.kvm.create", "berth.kvm.migrate", "others that move"]}
 STAYS = ("pause", "reboot", "restart", "resume", "shutdown", "start", "stop", "suspend", "unpause")
 OURS = re.compile(r"berth\.kvm\.(\w+)\Z")
@@ -35,7 +37,7 @@ def warn_of_unread(given: Iterable[str]) -> None:
     unnamed = set(given).difference(NAMED.findall("".join(_texts(playbook))))
     # Most runs end here, and read no other file.
     for option in sorted(unnamed - _of_every_run(playbook)) if unnamed else ():
-        readers = _readers(option) or TARGETED.get(option)
+        readers = TARGETED.get(option) or _readers(option)
         if readers:
             warn("-e: berth.kvm.%s does not read %s, an option of %s" % (playbook, option, shortened(readers)))
 
@@ -67,14 +69,40 @@ def _texts(playbook: str) -> Iterator[str]:
 
 
 def _of_every_run(playbook: str) -> Set[str]:
-    """What the files that playbooks share explain, but where something else is only done on its own host."""
-    shared = {name for path in PLAYBOOKS.glob("*/*.yml") for name in EXPLAINED.findall(path.read_text("utf-8"))}
-    return shared - (TARGETED.keys() if playbook in STAYS else set())
+    """What the files that playbooks share explain: those of all runs, and the others where the playbook comes to them."""
+    shared = [
+        *PLAYBOOKS.glob("internal/*.yml"),
+        PLAYBOOKS / "tasks" / "plan_moves.yml",
+        *_reached(PLAYBOOKS / (playbook + ".yml")),
+    ]
+    found = {name for path in shared for name in EXPLAINED.findall(path.read_text("utf-8"))}
+    return found - (TARGETED.keys() if playbook in STAYS else set())
+
+
+def _reached(path: Path) -> Set[Path]:
+    """The files that a playbook names, and those that these name."""
+    found: Set[Path] = set()
+    beyond = [path]
+    while beyond:
+        text = beyond.pop().read_text("utf-8")
+        names = {*FILES.findall(text), *DECISION.findall(text)}
+        known = {other for name in names for other in PLAYBOOKS.glob("*/%s.yml" % name)}
+        beyond += known - found
+        found |= known
+    return found
 
 
 def _readers(option: str) -> List[str]:
+    """The playbooks whose headers explain it, or else those that come to the file that does."""
+    playbooks = sorted(PLAYBOOKS.glob("*.yml"))
+    return _explaining(option, {path: [path] for path in playbooks}) or _explaining(
+        option, {path: _reached(path) for path in playbooks}
+    )
+
+
+def _explaining(option: str, files: Mapping[Path, Iterable[Path]]) -> List[str]:
     return [
-        "berth.kvm.%s" % path.stem
-        for path in sorted(PLAYBOOKS.glob("*.yml"))
-        if option in EXPLAINED.findall(path.read_text("utf-8"))
+        "berth.kvm.%s" % playbook.stem
+        for playbook, paths in files.items()
+        if any(option in EXPLAINED.findall(path.read_text("utf-8")) for path in paths)
     ]

@@ -73,6 +73,13 @@ class Number(Whole):
         return super().check(number(value), field)
 
 
+class Answer(Number):
+    """A number, or an empty text for the default."""
+
+    def check(self, value: Any, field: str) -> int:
+        return 0 if value == "" else super().check(value, field)
+
+
 class Name(Text):
     """The name of a host or a file; an empty value means none."""
 
@@ -191,6 +198,7 @@ RENAMED = {
 CHECKED = {
     **{old: move_options.CHECKED[new] for old, new in move_options.RENAMED.items()},
     **{name: check for name, check in RUN.items() if check},
+    "berth_shutdown_timeout": Answer(0, host_limits.SHUTDOWN, "seconds"),
     "berth_host_timeout": Number(1, host_limits.SHUTDOWN, "seconds"),
     **{name: TYPES[type(check)] for name, check in host_settings.VARIABLES.items() if type(check) in TYPES},
     "berth_host_certificate_days": Number(1, 3650, "days"),

@@ -171,8 +171,9 @@ class KvmHostNotFound(BerthError):
 
     @classmethod
     def of(cls, field: str, name: str, known: Iterable[str]) -> KvmHostNotFound:
+        shown = name if str(name) == str(name).strip() else repr(name)  # a space that nobody sees
         return cls(
-            "%s: there is no KVM host %s" % (field, name), field=field, value=name, hint=did_you_mean(name, known)
+            "%s: there is no KVM host %s" % (field, shown), field=field, value=name, hint=did_you_mean(name, known)
         )
 
 

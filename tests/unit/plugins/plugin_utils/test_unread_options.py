@@ -77,3 +77,9 @@ def test_a_bare_word_may_stand_for_an_option_of_the_playbook(monkeypatch, playbo
 def test_in_a_playbook_of_somebodys_own_a_bare_word_is_his(monkeypatch):
     monkeypatch.setattr(context, "CLIARGS", {"args": ["site.yml"]})
     assert unread_options.meant_by("type") == []
+
+
+def test_an_option_of_a_plan_is_unread_where_nothing_carries_one_out(monkeypatch):
+    said = "-e: berth.kvm.events does not read berth_until, an option of berth.kvm.apply_plan, berth.kvm.drain, berth.kvm.return"
+    assert told(monkeypatch, ["berth.kvm.events"], ["berth_until"]) == [said]
+    assert told(monkeypatch, ["berth.kvm.drain"], ["berth_until"]) == []
