@@ -9,16 +9,14 @@ import datetime
 import re
 
 from ..module_utils.fleet import plan_file
-from ..module_utils.fleet.check import check
+from ..module_utils.model import fleet_hints
 from ..module_utils.model.errors import InvalidInput
-from ..module_utils.model.lifecycle import RESIZED
-from ..module_utils.model.migration import COLD
-from ..module_utils.model.schema import Whole
+from ..plugin_utils import fleet_options, rest_of_plan
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.documents import read_yaml
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.known_fleet import known_fleet
-from ..plugin_utils.plain import number, plain
+from ..plugin_utils.plain import plain
 from ..plugin_utils.planned_lines import lines
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import check_none_chosen
@@ -44,25 +42,19 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         at_once, per_host = (
-            Whole(1, 1000).check(number(args[option]), variable)
+            fleet_options.whole(variable, args[option])
             for option, variable in (("at_once", "berth_moves_at_once"), ("per_host", "berth_moves_per_host"))
         )
         if not args["plan"]:
             check_none_chosen(self, task_vars, "the plan says what moves, where and how", "berth_migration")
         until = _until(args["until"], datetime.datetime.now())
+        if not args["plan"] and not args["path"]:
+            raise InvalidInput("berth_plan", None, plan_file.RULE, hint=fleet_hints.name_plan())
         document = plain(args["plan"]) or read_yaml(args["path"], "berth_plan", plan_file.RULE, MOST_BYTES)
         path = args["path"] or "of this run"
         written = plan_file.read(document, path)
         known = known_fleet(self, task_vars, kvm_hosts(task_vars, args["hosts"]), args["migration"])
-        waves = plan_file.left(written, known.fleet)
-        first = [plan_file.begun(written, known.fleet), _unconfirmed(written, known)]
-        ends = [(written.moves[uuid]["from"], uuid, host) for part in first for uuid, host in part]
-        check(known.fleet, waves, written.goal.closed, ends)
-        first.append(
-            [(uuid, each.host) for uuid, each in known.fleet.instances.items() if each.name in args["confirm"]]
-        )
-        parts = [part for part in first if part]
-        parts += [part for wave in waves for part in plan_file.batches(wave, known.fleet, at_once, per_host)]
+        parts = rest_of_plan.parts(written, known, at_once, per_host, args["confirm"])
         if not args["plan"]:
             say("", *lines(document), "", _summary(written, parts, until, self._task.check_mode), "")
         return {
@@ -70,20 +62,8 @@ class ActionModule(ControllerAction):
             "until": until,
             "migration": args["migration"],
             "sizes": [len(part) for part in parts],
-            "moves": [_move(written, known, uuid, host) for part in parts for uuid, host in part],
+            "moves": [rest_of_plan.move(written, known, uuid, host) for part in parts for uuid, host in part],
         }
-
-
-def _unconfirmed(written, known):
-    """What a run has moved while it was off, and did not confirm. A resize, and what runs, waits for people who look at it."""
-    uuids, found = known.reported.uuids(), []
-    for uuid, move in written.moves.items():
-        view = known.views.get(move["to"], {}).get(uuid, {})
-        begun = view.get("migration") or {}
-        if view.get("phase") == RESIZED and begun.get("type") == COLD and not view.get("running"):
-            if begun["source"]["uuid"] == uuids.get(move["from"]):
-                found.append((uuid, move["to"]))
-    return found
 
 
 def _until(text, now):
@@ -95,30 +75,6 @@ def _until(text, now):
         raise InvalidInput("berth_until", text, "a time of day of the controller, such as 06:00")
     at = now.replace(hour=int(found[1]), minute=int(found[2]), second=0, microsecond=0)
     return (at if at > now else at + datetime.timedelta(days=1)).timestamp()
-
-
-def _move(written, known, uuid, host):
-    instance = known.fleet.instances[uuid]
-    added = instance.name in known.moving.added
-    return {
-        "name": instance.name,
-        "to": host,
-        "how": "confirm" if instance.host == host and not instance.going else instance.how,
-        "goes_with": _together(written, known.fleet, uuid, host),
-        "drains": written.moves.get(uuid, {}).get("from") in written.goal.closed,
-        "project": known.moving.names[instance.name] if added else None,
-    }
-
-
-def _together(written, fleet, uuid, host):
-    """uuid -> the host that it leaves, of the other members of its affinity group that the plan moves to the same host."""
-    group = fleet.instances[uuid].goes_with
-    if not group:
-        return {}
-    there = {
-        each: move["from"] for each, move in written.moves.items() if move["to"] == host and each in fleet.instances
-    }
-    return {each: at for each, at in there.items() if each != uuid and fleet.instances[each].goes_with == group}
 
 
 def _summary(written, parts, until, check_mode):

@@ -16,17 +16,18 @@ from ..module_utils.fleet.check import check
 from ..module_utils.fleet.goals import DRAIN, Goal
 from ..module_utils.fleet.questions import movability, with_more
 from ..module_utils.model import fleet_hints
-from ..module_utils.model.errors import InvalidInput
+from ..module_utils.model.errors import InvalidInput, joined
 from ..module_utils.model.schema import Whole
 from ..module_utils.placement.text import table
-from ..plugin_utils import planned_lines
+from ..plugin_utils import fleet_options, planned_lines
+from ..plugin_utils.berth_name import is_only_requested
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.documents import check_replaceable, read_yaml, write_named
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.known_fleet import known_fleet
 from ..plugin_utils.plain import number, plain
 from ..plugin_utils.screen import say, warn
-from ..plugin_utils.selection import selected
+from ..plugin_utils.selection import not_found, selected
 
 HEAD = b'<testsuite name="berth.kvm '
 MOST_BYTES = 1 << 24
@@ -56,11 +57,14 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])
+        args.update({option: [name.strip() for name in args[option]] for option in ("gone", "like")})
         _check_hosts(args, hosts)
         only = _only(args, task_vars, hosts)
         entries = _assertions(args) if args["question"] == "assert" else []
         kept_free = Whole(0, len(hosts)).check(number(args["kept_free"]), "berth_kept_free")
-        failures = Whole(0 if args["away"] else 1, 3).check(number(args["failures"]), "berth_failures")
+        failures = fleet_options.whole("berth_failures", args["failures"], 1)
+        if not failures and not args["away"]:
+            raise InvalidInput("berth_failures", failures, "a whole number from 1 to 3")
         known = known_fleet(self, task_vars, hosts)
         for field, number_of in _failures(args, entries, failures):
             _check_not_too_many(len(known.fleet.documents) + len(args["like"]), number_of, field)
@@ -70,7 +74,11 @@ class ActionModule(ControllerAction):
             cold = known_fleet(self, task_vars, hosts, "cold").fleet
             found = movability(known.fleet, cold)
             answer, lines = _movability(found if only is None else [each for each in found if each.name in only])
-            lines += ["%s is on no host that answers" % name for name in only or () if name not in answer]
+            missing = [name for name in only or () if name not in answer]
+            unknown = [name for name in missing if is_only_requested(task_vars, name)]
+            if unknown and not known.reported.verdicts:
+                raise joined(not_found(task_vars, known.reported, name) for name in unknown)
+            lines += ["%s is on no host that answers" % name for name in missing]
         elif args["question"] == "what_if":
             answer, lines = _what_if(known, list(dict.fromkeys(args["gone"])), args["like"], failures)
         elif args["question"] == "assert":

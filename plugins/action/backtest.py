@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import itertools
 
-from ..module_utils.model.schema import Whole
 from ..module_utils.placement.receipt_file import ReceiptInvalid, decide_again
 from ..module_utils.placement.scheduler import load
 from ..module_utils.placement.text import table
-from ..plugin_utils import receipts
+from ..plugin_utils import fleet_options, receipts
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.inventory_variables import kvm_hosts
-from ..plugin_utils.plain import number
 from ..plugin_utils.screen import say
 from ..plugin_utils.whose_variables import Catalogs
 
@@ -31,7 +29,7 @@ class ActionModule(ControllerAction):
         return {part: result[part] for part in ("decisions", "instances", "differ")}
 
     def act(self, args, task_vars):
-        most = Whole(1, 10000).check(number(args["decisions"]), "berth_decisions")
+        most = fleet_options.whole("berth_decisions", args["decisions"])
         catalogs = Catalogs(task_vars, [], kvm_hosts(task_vars, args["hosts"]), self._loader)
         options, decided, differ, left_out, instances = catalogs.shared.placement, 0, [], [], 0
         load(options)  # raises what is wrong with them

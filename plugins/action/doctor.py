@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..module_utils.conductor.doctor import counted, examine, lines
-from ..plugin_utils import registry_doctor
+from ..plugin_utils import doctor_case
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.doctor_case import case_of
 from ..plugin_utils.inventory_variables import kvm_hosts
@@ -26,7 +26,7 @@ class ActionModule(ControllerAction):
         if task_vars.get("ansible_limit"):
             warn("the doctor looks at the whole fleet, also with --limit")
         hosts = kvm_hosts(task_vars, args["hosts"])
-        of_registry = registry_doctor.findings(self, task_vars, hosts)
+        of_registry = doctor_case.registry_findings(self, task_vars, hosts)
         found = examine(case_of(task_vars, hosts, args["asked"], self._loader), of_registry)
         say("", *lines(found), "")
         result = {"findings": [finding.to_dict() for finding in found], "counts": counted(found)}

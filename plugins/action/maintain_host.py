@@ -10,8 +10,7 @@ from ..module_utils.conductor.errors import HostUnknown, KvmHostNotFound
 from ..module_utils.conductor.procedures.close_host import close_host
 from ..module_utils.model import hints, input_hints
 from ..module_utils.model.errors import InvalidInput
-from ..module_utils.model.safe_text import is_safe
-from ..plugin_utils import berth_where_hosts
+from ..plugin_utils import berth_where_hosts, fleet_options
 from ..plugin_utils.answers_of_hosts import read_reports
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.driving import carry_out
@@ -20,7 +19,6 @@ from ..plugin_utils.screen import say
 from ..plugin_utils.selection import check_none_chosen, instances_by_uuid
 
 VARIABLE = "berth_kvm_host"
-LONGEST_REASON = 200
 
 
 class ActionModule(ControllerAction):
@@ -40,6 +38,8 @@ class ActionModule(ControllerAction):
         hosts = kvm_hosts(task_vars, args["hosts"])
         fleet = read_reports(task_vars, hosts)
         host = self._host(task_vars, args, fleet)
+        if "," in host or host in task_vars["groups"]:
+            raise InvalidInput(VARIABLE, host, "the name of one KVM host", hint=input_hints.give_host(VARIABLE))
         if host not in hosts:
             raise KvmHostNotFound.of(VARIABLE, host, hosts)
         self._check_given(task_vars, args)
@@ -73,9 +73,7 @@ class ActionModule(ControllerAction):
 
     def _check_given(self, task_vars, args):
         """What would choose other instances than those of the host, or others than it says, is refused."""
-        if not is_safe(args["reason"], LONGEST_REASON):
-            rule = "one line of at most %d printable characters without template marks" % LONGEST_REASON
-            raise InvalidInput("berth_drain_reason", args["reason"], rule)
+        fleet_options.REASON.check(args["reason"], "berth_drain_reason")
         check_none_chosen(self, task_vars, "%s says which host, and all of its instances are meant" % VARIABLE)
 
 

@@ -223,7 +223,9 @@ class ActionModule(LocateInstances, MovesInstances):
         found = {}
         for argument, names in OPERATIONS[operation].given.items():
             values = self.values_of(task_vars, name, names)
-            said = [values[each] for each in names if each in values]
+            said = [
+                values[each] for each in names if values.get(each) not in ("", None)
+            ]  # a survey sends no answer as ""
             found.update({argument: said[0]} if said else {})
         return found
 

@@ -14,14 +14,14 @@ from ..module_utils.fleet import forecast, make_plan, plan_file
 from ..module_utils.fleet.check import check
 from ..module_utils.fleet.goals import BALANCE, CONSOLIDATE, GOALS, OF_HOSTS, Goal
 from ..module_utils.model import fleet_hints, input_hints
-from ..module_utils.model.errors import InvalidInput
-from ..module_utils.model.schema import Whole
+from ..module_utils.model.errors import InvalidInput, together
+from ..plugin_utils import fleet_options
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.documents import check_replaceable, write_named
 from ..plugin_utils.fan_out import answers, ask
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.known_fleet import known_fleet
-from ..plugin_utils.plain import number, plain
+from ..plugin_utils.plain import plain
 from ..plugin_utils.planned_lines import lines
 from ..plugin_utils.screen import say
 
@@ -49,11 +49,8 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])
-        goal = _goal(args, hosts)
         path = args["path"] or None
-        if path:
-            rule = "a file that is not there yet, or another plan"
-            check_replaceable(path, "berth_plan", path, lambda file: file.read(len(OURS)) == OURS, rule)
+        goal, _checked = together([lambda: _goal(args, hosts), lambda: _check_path(path)])
         known = known_fleet(self, task_vars, hosts, args["migration"])
         plan = make_plan.make(known.fleet, goal)
         check(known.fleet, plan.waves, goal.closed)
@@ -77,10 +74,16 @@ class ActionModule(ControllerAction):
             move["seconds"] = forecast.seconds(paces, move)
 
 
+def _check_path(path):
+    if path:
+        rule = "a file that is not there yet, or another plan"
+        check_replaceable(path, "berth_plan", path, lambda file: file.read(len(OURS)) == OURS, rule)
+
+
 def _goal(args, hosts):
-    name, most = args["goal"], args["max_moves"]
+    name, most = args["goal"] or None, args["max_moves"]
     if name not in GOALS:
-        raise InvalidInput("berth_goal", name, "one of " + ", ".join(GOALS))
+        raise InvalidInput("berth_goal", name, "one of " + ", ".join(GOALS), hint=fleet_hints.choose_goal())
     if name in OF_HOSTS:
         if not args["drained"]:
             hint = input_hints.give_host("berth_kvm_host")
@@ -91,8 +94,8 @@ def _goal(args, hosts):
     elif args["drained"]:
         raise InvalidInput("berth_kvm_host", args["drained"], "nothing here: goal %s is about all hosts" % name)
     if name in (BALANCE, CONSOLIDATE):
-        most = Whole(1, 1000).check(number(10 if most in (None, "") else most), "berth_max_moves")
-    gain = Whole(0, 100, "percent").check(number(args["least_gain"]), "berth_least_gain")
+        most = fleet_options.whole("berth_max_moves", most, 10)
+    gain = fleet_options.whole("berth_least_gain", args["least_gain"], 5)
     return Goal(
         name,
         frozenset(args["drained"]) if name in OF_HOSTS else frozenset(),

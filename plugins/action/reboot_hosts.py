@@ -12,13 +12,12 @@ from ..module_utils.conductor.doctor import examine
 from ..module_utils.conductor.errors import HostUnknown, KvmHostNotFound
 from ..module_utils.model import fleet_hints, hints
 from ..module_utils.model.messages import BESIDE_FACTS
-from ..module_utils.model.schema import Whole
-from ..plugin_utils import berth_where_hosts, end_of_operation
+from ..plugin_utils import berth_where_hosts, end_of_operation, fleet_options
 from ..plugin_utils.answers_of_hosts import read_reports
 from ..plugin_utils.doctor_case import case_of
 from ..plugin_utils.inventory_variables import kvm_hosts, listed, variables
 from ..plugin_utils.moving_instances import FACTS, Asked, MovesInstances
-from ..plugin_utils.plain import number, plain
+from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
 from ..plugin_utils.second_look import after_second_look
@@ -54,7 +53,7 @@ class ActionModule(MovesInstances):
 
     def _order(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])
-        at_once = Whole(1, 1000).check(number(args["at_once"]), "berth_hosts_at_once")
+        at_once = fleet_options.whole("berth_hosts_at_once", args["at_once"])
         since = fleet_events.seconds_since(args["since"], time.time()) if args["since"] else None
         check_none_chosen(self, task_vars, "berth_kvm_host and berth_where_hosts say which hosts", "berth_migration")
         fleet = read_reports(task_vars, hosts)

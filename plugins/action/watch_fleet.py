@@ -14,14 +14,12 @@ import time
 from ..module_utils.conductor import silence, watching
 from ..module_utils.model import copy_hints, hints
 from ..module_utils.model.errors import BerthError
-from ..module_utils.model.schema import Whole
-from ..plugin_utils import state_directory
+from ..plugin_utils import fleet_options, state_directory
 from ..plugin_utils.answers_of_hosts import read_reports
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.documents import read_whole, write_file
 from ..plugin_utils.fan_out import ask_each
 from ..plugin_utils.inventory_variables import kvm_hosts, variables
-from ..plugin_utils.plain import number
 from ..plugin_utils.screen import say
 
 FOLDER = "watch"
@@ -58,9 +56,9 @@ class ActionModule(ControllerAction):
 
     def _look(self, hosts, args, task_vars):
         limits = watching.Limits(
-            Whole(1, 86400).check(number(args["seconds"]), "berth_watch_seconds"),
-            Whole(1, 100).check(number(args["most"]), "berth_watch_most"),
-            Whole(1, 100, "percent").check(number(args["share"]), "berth_watch_share"),
+            fleet_options.whole("berth_watch_seconds", args["seconds"]),
+            fleet_options.whole("berth_watch_most", args["most"]),
+            fleet_options.whole("berth_watch_share", args["share"]),
         )
         given = {host: variables(task_vars, host, [POLICY, ADDRESS, PORT]) for host in hosts}
         policies = {

@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 import stat
-from typing import Any, BinaryIO, Callable, Optional
+from typing import Any, BinaryIO, Callable
 
 import yaml
 
@@ -27,10 +27,12 @@ MOST_BYTES = 1 << 20  # of a file that is read
 
 def check_replaceable(path: str, field: str, value: Any, is_ours: Callable[[BinaryIO], bool], rule: str) -> None:
     """Raise InvalidInput about the ``field`` with this ``value`` if there is something else at ``path`` than an empty file
-    or one of which ``is_ours`` is true: replaced, it would be lost."""
+    or one of which ``is_ours`` is true: replaced, it would be lost. Also if it has no directory: nothing can be written there."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+            raise unwritable(field, value, error) from None
         return
     except OSError as error:
         why = "this is a link" if error.errno == errno.ELOOP else error.strerror
@@ -105,10 +107,8 @@ def read_whole(folder: int, name: str) -> bytes:
     return data
 
 
-def read_yaml(path: Optional[str], field: str, rule: str, most_bytes: int) -> Any:
+def read_yaml(path: str, field: str, rule: str, most_bytes: int) -> Any:
     """What a YAML file holds that a person has named in ``field``. Raises InvalidInput."""
-    if not path:
-        raise InvalidInput(field, None, rule)
     try:
         with open(path, encoding="utf-8") as file:
             if os.fstat(file.fileno()).st_size > most_bytes:

@@ -6,7 +6,7 @@ may not move. Both come from the planning of moves itself."""
 
 from __future__ import annotations
 
-from typing import Any, Collection, Dict, Iterable, List, NamedTuple, Optional
+from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional
 
 from ..module_utils.conductor import maintenance
 from ..module_utils.conductor.closing_table import text_of
@@ -20,6 +20,7 @@ from ..module_utils.fleet.state import Fleet, Instance
 from ..module_utils.model import hints, migration, snapshot_hints, snapshots
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import IDENTITY, uuid_of
+from ..module_utils.model.lifecycle import RESIZED
 from ..module_utils.model.messages import View
 from . import acting, seeds
 from .answers_of_hosts import read_reports, replies
@@ -64,6 +65,27 @@ def known_fleet(
     views = views_of(replies(task_vars, "__berth_facts"), reported)
     plans = sorted({*names.values()} & moving.names.keys())
     planned = _planned(action, task_vars, plans, reported, moving, lost_hosts(catalogs.run), specs, views)
+    found = Fleet(
+        reported.documents,
+        instances_of(reported, names, moving, views, planned, specs, migrates),
+        catalogs.shared.placement,
+        catalogs.shared.aggregate_documents(plain(task_vars["groups"])),
+        seeds.seed(action.own_variables(task_vars, [seeds.SEED])),
+    )
+    return Known(found, reported, moving, views, _flavors(catalogs, inventory.values()))
+
+
+def instances_of(
+    reported: Reported,
+    names: Mapping[str, str],
+    moving: Moving,
+    views: Views,
+    planned: Planned,
+    specs: Mapping[str, Any],
+    migrates: str = "auto",
+) -> Dict[str, Instance]:
+    """Those of ``names`` (uuid -> name). ``planned``: the planning of their moves up to where placement would choose hosts;
+    ``specs``: the requests by name that it would be given."""
     instances = {}
     for host, document in reported.documents.items():
         for each in maintenance.owned_by(document):
@@ -73,14 +95,7 @@ def known_fleet(
             view = views.get(host, {}).get(each["uuid"], {})
             how = "cold" if name in moving.off or migrates == "cold" else "live"
             instances[each["uuid"]] = _instance(each, name, host, view, how, planned, specs, moving.errors)
-    found = Fleet(
-        reported.documents,
-        instances,
-        catalogs.shared.placement,
-        catalogs.shared.aggregate_documents(plain(task_vars["groups"])),
-        seeds.seed(action.own_variables(task_vars, [seeds.SEED])),
-    )
-    return Known(found, reported, moving, views, _flavors(catalogs, inventory.values()))
+    return instances
 
 
 def moves_live(known: Known) -> Dict[str, str]:
@@ -144,14 +159,15 @@ def _instance(
     view: View,
     how: str,
     planned: Planned,
-    specs: Dict[str, Any],
+    specs: Mapping[str, Any],
     errors: Dict[str, BerthError],
 ) -> Instance:
     uuid, home = told["uuid"], told.get("home")
-    if name in specs:
+    if name in specs and name not in errors:
         why = _stays(name, view) or (_not_live(name, view) if how == "live" else None)
         return Instance(uuid, name, host, {**specs[name], "ignore_hosts": []}, why, how, None, home)
-    going = planned.moves[name]["destination"] if name in planned.moves else None
+    begun = name in planned.moves and not waits_for_confirm(view)
+    going = planned.moves[name]["destination"] if begun else None
     if name in errors:
         why = text_of(errors[name].to_dict())
     elif name in planned.errors:
@@ -159,6 +175,11 @@ def _instance(
     else:
         why = "a move of it has not ended. %s" % hints.finish_move(name)
     return Instance(uuid, name, host, _request_of(uuid, told, view), why, how, going, home)
+
+
+def waits_for_confirm(view: View) -> bool:
+    """Whether a cold move of the instance has ended but for its confirm."""
+    return view.get("phase") == RESIZED and (view.get("migration") or {}).get("type") == migration.COLD
 
 
 def _stays(name: str, view: View) -> Optional[str]:

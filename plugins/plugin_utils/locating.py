@@ -33,14 +33,12 @@ from ..module_utils.model import (
     hints,
     nics,
     snapshot_hints,
-    snapshots,
     updates,
 )
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
 from ..module_utils.model.lifecycle import OUT, OWN
 from ..module_utils.model.nics import guest_address
-from ..module_utils.model.schema import OneOf, Text
 from ..module_utils.model.vm_states import ACTIVE, CHANGES
 from ..module_utils.placement.request import flavor_snapshot
 from . import acting, registry_access, wanted_update
@@ -62,6 +60,7 @@ from .selection import (
 )
 from .wanted_update import wanted_disks
 
+SNAPSHOT = "berth_snapshot"
 RUN = (
     keep_one.FIELD,
     adopting.ON,
@@ -72,18 +71,13 @@ RUN = (
     renaming.FIELD,
     "berth_set_aside_on",
     updates.DISCARDS,
+    SNAPSHOT,
 )
-SNAPSHOT = "berth_snapshot"
 LEAVES = "%s: %s has taken it over, and %s %s its record and its definition of it if the disks are those of %s, which stay there"
-CHECKED = {
-    "berth_reboot": OneOf("soft", "hard"),
-    "berth_lock_reason": Text(longest=200, empty=True),
-    SNAPSHOT: Text(snapshots.NAME + r"\Z", snapshots.NAME_RULE, longest=snapshots.LONGEST_NAME),
-}
 
 
 class _Run(NamedTuple):
-    """What is the same for all instances. ``variables``: those of the run, in RUN and CHECKED; ``rendered``: those of each
+    """What is the same for all instances. ``variables``: those of the run, in RUN; ``rendered``: those of each
     instance, once they were read."""
 
     task_vars: Dict[str, Any]
@@ -120,7 +114,7 @@ class LocateInstances(ControllerAction):
         hosts, method = kvm_hosts(task_vars, args["hosts"]), args["method"]
         names = selected(task_vars, args["instances"], hosts)
         check_explicit(self, task_vars, names, args["selected"], method)
-        fleet, run_variables = self._fleet(method, task_vars, hosts), self.own_variables(task_vars, (*RUN, *CHECKED))
+        fleet, run_variables = self._fleet(method, task_vars, hosts), self.own_variables(task_vars, RUN)
         warn_of_lost(lost_hosts(run_variables), known_hosts(task_vars, hosts), fleet)
         _check_variables(method, run_variables, names)
         inventory = InventoryDifferences(task_vars, names, hosts, self._loader)
@@ -227,13 +221,11 @@ def _more(run, name, task):
 
 
 def _check_variables(method, given, names):
-    for field in [field for field in CHECKED if field in given]:
-        CHECKED[field].check(given[field], field)
     if method == "update" and given.get(updates.DISCARDS) and len(names) > 1:  # others may have a disk of that name
         raise InvalidInput(updates.DISCARDS, given[updates.DISCARDS], "given with --limit of one instance")
     if method == renaming.OPERATION:
         renaming.check(given.get(renaming.FIELD), len(names))
-    if SNAPSHOT in OPERATIONS[method].given.get("snapshot", ()) and SNAPSHOT not in given:
+    if SNAPSHOT in OPERATIONS[method].given.get("snapshot", ()) and not given.get(SNAPSHOT):
         raise InvalidInput(SNAPSHOT, None, "the name of the snapshot", hint=snapshot_hints.name_snapshot())
 
 

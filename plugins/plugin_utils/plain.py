@@ -71,4 +71,4 @@ def _text(value):
 
 def number(value):
     """Convert a number that -e or a survey gave as text."""
-    return int(value) if isinstance(value, str) and re.fullmatch("-?[0-9]{1,9}", value) else value
+    return int(value) if isinstance(value, str) and re.fullmatch("-?[0-9]{1,18}", value) else value

@@ -121,7 +121,7 @@ class PlanMoves(ControllerAction):
             choose=choose,
             nowhere=nowhere,
             new_token=new_token,
-            migration=move_options.MIGRATION.check(own.get("berth_migration", "auto"), "berth_migration"),
+            migration=move_options.MIGRATION.check(own.get("berth_migration") or "auto", "berth_migration"),
             target=args["target"],
             targets=_targets(task_vars, catalogs.instances) if args["action"] == "migrate" else {},
             together=_given(task_vars, catalogs.instances, GOES_WITH),

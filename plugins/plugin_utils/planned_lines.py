@@ -17,8 +17,8 @@ def lines(document: Dict[str, Any], told: Collection[str] = ()) -> List[str]:
     moves = [move for wave in document["waves"] for move in wave]
     total = sum(move["memory_mb"] + 1024 * move["disk_gb"] for move in moves)
     said = [
-        "plan for %s: %d moves in %d waves, at most %d GiB to copy; %s"
-        % (document["goal"]["name"], len(moves), len(document["waves"]), -(-total // 1024), document["proof"])
+        "plan for %s: %s; %s"
+        % (document["goal"]["name"], _counted(len(moves), len(document["waves"]), total), document["proof"])
     ]
     if moves:
         said += table(COLUMNS, [_row(at, move) for at, wave in enumerate(document["waves"], 1) for move in wave])
@@ -26,6 +26,13 @@ def lines(document: Dict[str, Any], told: Collection[str] = ()) -> List[str]:
     return said + [
         "%s stays where it is: %s" % stays for stays in sorted(document["stays"].items()) if stays[0] not in told
     ]
+
+
+def _counted(moves: int, waves: int, mib: int) -> str:
+    if not moves:
+        return "no move"
+    counted = (moves, "s" * (moves > 1), waves, "s" * (waves > 1), -(-mib // 1024))
+    return "%d move%s in %d wave%s, at most %d GiB to copy" % counted
 
 
 def _row(at: int, move: Dict[str, Any]) -> tuple:

@@ -18,6 +18,11 @@ PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
 EXPLAINED = re.compile(r"^#   (berth_\w+)", re.MULTILINE)  # in the header of a playbook
 NAMED = re.compile(r"\bberth_\w+")
 IMPORTED = re.compile(r"import_playbook: (\w+)\.yml$", re.MULTILINE)
+OF_ALL = ("berth_kvm_hosts", "berth_lost_hosts", "berth_own_variables", "berth_where_hosts")
+WAYS = ("berth_goal", "berth_migration", "berth_reboot")
+HOW = {"cold": "berth_migration", "live": "berth_migration", "offline": "berth_migration", "online": "berth_migration"}
+TARGETED = {"berth_target_host": ["berth.kvm.create", "berth.kvm.migrate", "others that move"]}
+STAYS = ("pause", "reboot", "restart", "resume", "shutdown", "start", "stop", "suspend", "unpause")
 OURS = re.compile(r"berth\.kvm\.(\w+)\Z")
 
 
@@ -29,10 +34,21 @@ def warn_of_unread(given: Iterable[str]) -> None:
         return
     unnamed = set(given).difference(NAMED.findall("".join(_texts(playbook))))
     # Most runs end here, and read no other file.
-    for option in sorted(unnamed - _of_every_run()) if unnamed else ():
-        readers = _readers(option)
+    for option in sorted(unnamed - _of_every_run(playbook)) if unnamed else ():
+        readers = _readers(option) or TARGETED.get(option)
         if readers:
             warn("-e: berth.kvm.%s does not read %s, an option of %s" % (playbook, option, shortened(readers)))
+
+
+def meant_by(word: str) -> List[str]:
+    """The options of the playbook of the run that end in ``word``, or that say how it does what: some of these are what somebody
+    means who gives it, which nothing reads. None in a playbook of somebody's own, which may read it."""
+    playbook = _playbook()
+    if playbook is None:
+        return []
+    options = set(EXPLAINED.findall("".join(_texts(playbook)))) - set(OF_ALL)
+    ending = sorted(option for option in options if option.endswith("_" + word))
+    return ending or sorted(options & {HOW.get(word)} or options.intersection(WAYS if word in ("mode", "type") else ()))
 
 
 def _playbook() -> Optional[str]:
@@ -50,9 +66,10 @@ def _texts(playbook: str) -> Iterator[str]:
         yield from _texts(imported)
 
 
-def _of_every_run() -> Set[str]:
-    """What the files that playbooks share explain."""
-    return {name for path in PLAYBOOKS.glob("*/*.yml") for name in EXPLAINED.findall(path.read_text("utf-8"))}
+def _of_every_run(playbook: str) -> Set[str]:
+    """What the files that playbooks share explain, but where something else is only done on its own host."""
+    shared = {name for path in PLAYBOOKS.glob("*/*.yml") for name in EXPLAINED.findall(path.read_text("utf-8"))}
+    return shared - (TARGETED.keys() if playbook in STAYS else set())
 
 
 def _readers(option: str) -> List[str]:

@@ -9,30 +9,32 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import time
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.validation import check_type_bool, check_type_float, check_type_int
 from ansible.utils.vars import load_extra_vars
 
+from ..module_utils.conductor import fleet_events, watching
 from ..module_utils.conductor.dynamic_inventory import ERROR, PUBLISHED
 from ..module_utils.conductor.errors import UnknownVariable
-from ..module_utils.model import host_settings, input_hints
+from ..module_utils.model import host_settings, input_hints, snapshots
 from ..module_utils.model.errors import BerthError, InvalidInput, joined
 from ..module_utils.model.schema import Flag, ListOf, OneOf, Text, Whole
 from ..module_utils.model.unknown_names import meant, nearest
 from ..module_utils.model.updates import DISCARDS
 from ..module_utils.placement.weighing import MOST_SEED
-from . import berth_where_hosts, host_limits, misplaced, move_options, receipts, registry_access, seeds
-from .inventory_variables import CATALOG, INSTANCE, raw_vars, variables
+from . import berth_where_hosts, fleet_options, host_limits, misplaced, move_options, receipts, registry_access, seeds
+from .inventory_variables import CATALOG, INSTANCE, ITS_HOST, raw_vars, variables
 from .misplaced import ROLE, listed, warn_of_misplaced
-from .move_options import Switch
+from .move_options import Option, Switch
 from .patterns import NAMES, PATTERNS, check_names, check_patterns
 from .plain import number
 from .screen import warn
 from .set_by_the_run import check_set_by_the_run
-from .unread_options import warn_of_unread
-from .whose_variables import value_of
+from .unread_options import meant_by, warn_of_unread
+from .whose_variables import is_rendered, value_of
 
 OWN = "berth_own_variables"
 # Settings of a KVM host; the role kvm_host writes all but the first two to it, as its argument specification says.
@@ -78,6 +80,16 @@ class Name(Text):
         return super().check(value or "", field)
 
 
+class Since:
+    """A time that is over; empty for the default."""
+
+    rule = fleet_events.RULE
+
+    def check(self, value: Any, field: str) -> None:
+        if value not in ("", None):
+            fleet_events.seconds_since(value, time.time())
+
+
 NAME = Name(empty=True)
 # These choose the instances and hosts of a run, and how it works. A mistake in one that has a check is reported before
 # anything is changed; the others are checked where they are used.
@@ -88,34 +100,28 @@ RUN: Dict[str, Any] = {
     "berth_approved": None,
     "berth_assertions": None,
     "berth_backup": NAME,
-    "berth_backup_chain": Number(1, 1000),
+    "berth_backup_chain": Option(Whole(1, 1000)),
     "berth_backup_deep": Switch(),
     "berth_backup_full": Switch(),
     "berth_backup_host": NAME,
-    "berth_backup_keep": Number(1, 10000),
-    "berth_backup_keep_days": Number(1, 10000),
-    "berth_backup_minutes": Number(1, 10000),
+    "berth_backup_keep": Option(Whole(1, 10000)),
+    "berth_backup_keep_days": Option(Whole(1, 10000)),
+    "berth_backup_minutes": Option(Whole(1, 10000)),
     "berth_backup_of": NAME,
     "berth_backup_to": Text(r"/.*[^/]\Z", "the absolute path of a directory", longest=1000),
-    "berth_balance_by": move_options.Option(OneOf("memory", "vcpus")),
     "berth_boot_command": None,
-    "berth_boot_timeout": Number(1, 86400, "seconds"),
+    "berth_boot_timeout": Option(Whole(1, 86400, "seconds")),
     "berth_bring_home": Switch(),
     "berth_clone_of": NAME,
     "berth_confirm_crashed": Switch(),
-    "berth_console_lines": Number(0, 500),
+    "berth_console_lines": Option(Whole(0, 500)),
     "berth_count": None,
-    "berth_decisions": None,
     "berth_delete_all": Switch(),
     "berth_delete_changed_disks": Switch(),
     "berth_disks_of": None,
-    "berth_drain_reason": None,
     "berth_evacuate_from_backup": Switch(),
-    "berth_failures": None,
     "berth_fence": None,
     "berth_fix": Switch(),
-    "berth_goal": None,
-    "berth_hosts_at_once": None,
     "berth_hosts_gone": None,
     "berth_hosts_like": None,
     "berth_image_to": Name(r"/.*[^/]\Z", "the absolute path of a directory", empty=True, longest=1000),
@@ -123,28 +129,22 @@ RUN: Dict[str, Any] = {
     "berth_junit": None,
     "berth_keep_on": NAME,
     "berth_keep_on_confirmed": Switch(),
-    "berth_kept_free": None,
     "berth_kvm_hosts": None,
-    "berth_least_gain": None,
     "berth_leave_registry": Switch(),
-    "berth_lock_reason": None,
+    "berth_lock_reason": Text(longest=200, empty=True),
     "berth_lock_timeout": Number(0, host_limits.SHUTDOWN, "seconds"),
     "berth_locked": None,
     "berth_lost_hosts": None,
-    "berth_max_moves": None,
     "berth_may_fail": Switch(),
     "berth_mend": Switch(),
     "berth_metrics": None,
-    "berth_migration": move_options.Option(move_options.MIGRATION),
     "berth_min_count": None,
-    "berth_moves_at_once": None,
-    "berth_moves_per_host": None,
     "berth_name": None,
     "berth_new_image": NAME,
     "berth_new_name": NAME,
     OWN: None,
     "berth_plan": None,
-    "berth_reboot": None,
+    "berth_reboot": Option(OneOf("soft", "hard")),
     "berth_rebuild_discards": NAME,
     "berth_rebuild_lost": None,
     "berth_recover_on": NAME,
@@ -152,6 +152,7 @@ RUN: Dict[str, Any] = {
     "berth_receipt": None,
     **dict.fromkeys(receipts.VARIABLES),
     **move_options.CHECKED,
+    **fleet_options.CHECKED,
     registry_access.VARIABLE: registry_access.WHERE,
     "berth_registry_address": None,
     "berth_registry_backup_directory": None,
@@ -167,14 +168,14 @@ RUN: Dict[str, Any] = {
     "berth_revert_volumes": Switch(),
     seeds.SEED: Number(0, MOST_SEED),
     "berth_set_aside_on": NAME,
-    "berth_since": None,
-    "berth_snapshot": None,
+    "berth_since": Since(),
+    "berth_snapshot": Name("(%s)?\\Z" % snapshots.NAME, snapshots.NAME_RULE, snapshots.LONGEST_NAME, empty=True),
     "berth_snapshot_memory": Switch(),
     "berth_strict_uniqueness": Switch(),
     "berth_until": None,
     DISCARDS: None,
     "berth_volume": None,
-    **dict.fromkeys(("berth_watch_most", "berth_watch_policy", "berth_watch_seconds", "berth_watch_share")),
+    "berth_watch_policy": watching.POLICY,
     "berth_where": None,
     "berth_where_hosts": None,
     "berth_without_majority": Switch(),
@@ -190,7 +191,6 @@ RENAMED = {
 CHECKED = {
     **{old: move_options.CHECKED[new] for old, new in move_options.RENAMED.items()},
     **{name: check for name, check in RUN.items() if check},
-    "berth_shutdown_timeout": Number(0, host_limits.SHUTDOWN, "seconds"),
     "berth_host_timeout": Number(1, host_limits.SHUTDOWN, "seconds"),
     **{name: TYPES[type(check)] for name, check in host_settings.VARIABLES.items() if type(check) in TYPES},
     "berth_host_certificate_days": Number(1, 3650, "days"),
@@ -259,10 +259,13 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     hosts, of_kvm = [str(name) for name in task_vars["groups"]["all"]], frozenset(kvm_hosts)
     values = {host: raw_vars(task_vars, host) for host in hosts}
     own = _names(action.own_variables(task_vars, [OWN]).get(OWN))
-    errors = _without_prefix(extra_vars, own) + _errors(task_vars, values, _unknown(task_vars) - own, extra_vars)
+    errors = _without_prefix(extra_vars, values, own) + _errors(
+        task_vars, values, _unknown(task_vars) - own, extra_vars
+    )
+    errors += _unknown_hosts(action, task_vars, extra_vars, of_kvm)
     if errors:
         raise joined(errors)
-    warn_of_unread(({*RUN, *PUBLISHED} - move_options.CHECKED.keys()) & extra_vars.keys())
+    warn_of_unread(({*RUN, *PUBLISHED, *ITS_HOST} - move_options.CHECKED.keys()) & extra_vars.keys())
     for old in sorted(RENAMED.keys() & {name for its in values.values() for name in its}):
         warn(renamed(old))
     localhost = raw_vars(task_vars, "localhost")
@@ -270,6 +273,19 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     of_instances = {host: its for host, its in values.items() if host not in of_kvm and "berth_flavor" in its}
     warn_of_misplaced(OF_HOSTS, of_instances, [localhost, *of_hosts.values()], misplaced.ON_INSTANCE)
     warn_of_misplaced(OF_INSTANCES, of_hosts, [localhost, *of_instances.values()], misplaced.ON_KVM_HOST)
+
+
+def _unknown_hosts(
+    action: Any, task_vars: Dict[str, Any], extra_vars: Mapping[str, Any], kvm_hosts: Iterable[str]
+) -> List[BerthError]:
+    """An error for each KVM host that -e names and that there is not; where there is none at all, that is the error."""
+    known = sorted(kvm_hosts)
+    given: Dict[str, Any] = {}
+    for name in fleet_options.HOSTS:
+        if known and name in extra_vars:
+            with contextlib.suppress(AnsibleError, InvalidInput):
+                given.update(action.own_variables(task_vars, [name]))
+    return list(fleet_options.unknown_hosts(given, known, task_vars["groups"]))
 
 
 def check_settings(task_vars: Dict[str, Any], hosts: Iterable[str]) -> None:
@@ -291,18 +307,20 @@ def renamed(old: str) -> str:
     return "%s: its name is %s now, and the old one is gone with 2.0.0" % (old, RENAMED[old])
 
 
-def _without_prefix(extra_vars: Mapping[str, Any], own: Set[str]) -> List[BerthError]:
+def _without_prefix(
+    extra_vars: Mapping[str, Any], values: Mapping[str, Mapping[str, Any]], own: Set[str]
+) -> List[BerthError]:
     """Errors for what -e calls by the name of a variable without berth_, or nearly; a warning for what others call so. In an
     inventory such a name is somebody else's."""
     ours = {name[len(PREFIX) :]: name for name in SETTABLE if name.startswith(PREFIX)}
     ours.update({"limit": "--limit", "kvm_host": A_HOST})
     others = [str(name) for name in extra_vars if name not in own and name not in OPTIONS and not OURS.match(str(name))]
-    templates = [str(value) for value in extra_vars.values() if "{{" in str(value)]
     given = {name: nearest(name, ours, MISSPELLED) for name in others}
-    read = {name for name in others for text in templates if re.search(r"\b%s\b" % re.escape(name), text)}
-    for name in sorted(OTHER_NAMES.keys() & given.keys() - read):
-        hint = "%s %s" % (meant(OTHER_NAMES[name]), input_hints.list_own_variables(OWN))
-        warn("-e: nothing of berth.kvm reads the variable %s. %s" % (name, hint))
+    for name in sorted(name for name, right in given.items() if not right):
+        ours_of_it = OTHER_NAMES.get(name) or " or ".join(meant_by(name))
+        if ours_of_it and not _in_template(name, {"-e": extra_vars, **values}):
+            hint = "%s %s" % (meant(ours_of_it), input_hints.list_own_variables(OWN))
+            warn("-e: nothing of berth.kvm reads the variable %s. %s" % (name, hint))
     return [
         UnknownVariable(
             "-e: there is no variable %s" % name,
@@ -312,6 +330,12 @@ def _without_prefix(extra_vars: Mapping[str, Any], own: Set[str]) -> List[BerthE
         for name, right in sorted(given.items())
         if right
     ]
+
+
+def _in_template(name: str, values: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether a variable of the inventory, or another one of -e, may read it."""
+    word = re.compile(r"\b%s\b" % re.escape(name))
+    return any(is_rendered(value) and word.search(repr(value)) for its in values.values() for value in its.values())
 
 
 def _given_names(action: Any, task_vars: Dict[str, Any]) -> Dict[str, Any]:
@@ -330,7 +354,7 @@ def _errors(
     """An error for each unknown variable of any host, of the play (``of_play``) or of -e (``extra_vars``), then for each value
     that CHECKED refuses."""
     found: Dict[str, List[str]] = {variable: [] for variable in of_play}
-    wrong: Dict[Tuple[str, str], List[str]] = {}
+    wrong: Dict[Tuple[str, str, Optional[str]], List[str]] = {}
     for host, its in values.items():
         for variable in _unknown_of(task_vars, host, its):
             found.setdefault(variable, []).append(host)
@@ -344,8 +368,10 @@ def _errors(
     if errors:
         errors[-1].hint = " ".join(filter(None, [errors[-1].hint, input_hints.list_own_variables(OWN)]))
     return errors + [
-        InvalidInput("%s: %s" % (where(variable, names), variable), json.loads(value), CHECKED[variable].rule)
-        for (variable, value), names in sorted(wrong.items())
+        InvalidInput(
+            "%s: %s" % (where(variable, names), variable), json.loads(value), CHECKED[variable].rule, hint=hint
+        )
+        for (variable, value, hint), names in sorted(wrong.items(), key=str)
     ]
 
 
@@ -372,15 +398,17 @@ def _unknown_of(task_vars: Dict[str, Any], host: str, values: Mapping[str, Any])
     return unknown - _names(variables(task_vars, host, [OWN]).get(OWN)) if unknown else unknown
 
 
-def _wrong_of(task_vars: Dict[str, Any], host: str, values: Mapping[str, Any]) -> Iterator[Tuple[str, str]]:
-    """Yield (variable, its value as JSON) for those that CHECKED refuses."""
+def _wrong_of(
+    task_vars: Dict[str, Any], host: str, values: Mapping[str, Any]
+) -> Iterator[Tuple[str, str, Optional[str]]]:
+    """Yield (variable, its value as JSON, what to do) for those that CHECKED refuses."""
     for variable in CHECKED.keys() & values.keys():
         with contextlib.suppress(InvalidInput):  # a template that cannot be rendered is reported where it is needed
             value = value_of(task_vars, host, values, variable)
             try:
                 CHECKED[variable].check(value, variable)
-            except InvalidInput:
-                yield variable, json.dumps(value)
+            except InvalidInput as error:
+                yield variable, json.dumps(value), error.hint
 
 
 def _names(own: Any) -> Set[str]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+from typing import ClassVar
 
 from history_runs import Run
 
@@ -16,6 +17,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry impor
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.embedded import EmbeddedMoves
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry.moves import MovesOnEngine
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
+from ansible_collections.berth.kvm.plugins.plugin_utils import plan_moves as plans
 
 
 class Moves(Run):
@@ -75,19 +77,21 @@ class Moves(Run):
             if move["sequence"]:
                 yield from self._move_one(action, name, move)
 
+    of_plan: ClassVar = {}  # what apply_plan gives to its moves
+
     def _plan(self, action, names, goals=None):
         """Those that are planned; of the others why not, as the user reads it."""
         try:
-            known, seen, everywhere = yield from self._read_moves(names)
+            planned = yield from self._planned(action, names, goals)
         except BerthError as error:
             for name in names:
                 self.refused(name, error)
             return {}
-        views = {
-            host: {view["uuid"]: view for view in report["moves"]}
-            for host, report in self.reports.items()
-            if host in seen.documents and "moves" in report
-        }
+        self.errors.update(planned.errors)
+        return planned.moves
+
+    def _planned(self, action, names, goals=None):
+        known, seen, everywhere = yield from self._read_moves(names)
         wanted = plan_moves.Wanted(
             action=action,
             run=self.run_id,
@@ -102,10 +106,10 @@ class Moves(Run):
             goals=goals,
             known=known,
             everywhere=everywhere,
+            **self.of_plan,
         )
-        planned = yield from self._play(plan_moves.plan_moves(names, seen, views, wanted))
-        self.errors.update(planned.errors)
-        return planned.moves
+        views = plans.views_of(self.reports, seen)
+        return (yield from self._play(plan_moves.plan_moves(names, seen, views, wanted)))
 
     def _read_moves(self, names):
         if not self.world.engine:
@@ -120,6 +124,7 @@ class Moves(Run):
         refused = []
         walk = yield from self._play(self._procedure(action, name, move, refused))
         self._note(name, walk, refused)
+        return walk
 
     def _procedure(self, action, name, move, refused):
         """``refused`` gets the name if the second look refuses it."""

@@ -16,6 +16,7 @@ import history_engine
 import history_found
 import history_hints
 import history_names
+import history_plans
 import history_volumes
 from fibers import Alone, Fiber
 from history_hints import is_dead
@@ -38,6 +39,7 @@ PLAYBOOKS = {
     "backup": 10, "restore": 4, "image_from_instance": 2, "clone": 4, "adopt": 6, "leave": 2,
     "remove_host": 2, "prepare_hosts": 3, "resize": 8, "cold_migrate": 6, "live_migrate": 8,
     "update_disks": 7, "update": 6, "rebuild": 4, "delete_volume": 3, "confirm_resize": 5, "revert_resize": 5, "confirm_due": 1,
+    "apply_plan": 6,
 }  # fmt: skip
 ADOPTS = 0.6  # of the histories begin with a guest that is adopted
 OF_FOUND = ("adopt", "leave")  # they are for guests that somebody made
@@ -306,6 +308,9 @@ class Player:
 
     def play_run(self, playbook, names, lost=(), **options):
         """One that nothing befalls. -> its errors"""
+        return self.play_alone(playbook, names, lost, **options).errors
+
+    def play_alone(self, playbook, names, lost=(), **options):
         run = history_volumes.Runs(self.world, self.world.inventory, names, random.Random(1), lost, **options)
         run.playbook = playbook
         for _call in getattr(run, playbook)():
@@ -316,7 +321,7 @@ class Player:
         self.last.update(dict.fromkeys(run.errors, (playbook, options)))
         if run.errors:
             self.trail += ["%s %s: %s" % (playbook, name, said(error)) for name, error in sorted(run.errors.items())]
-        return run.errors
+        return run
 
     def write_down(self, run):
         """A person brings the inventory to what a run has done. No host that counts may have another instance of a new name."""
@@ -324,7 +329,9 @@ class Player:
             self.world.entries.forget(name)
         for uuid, new in run.renamed.items():
             self.call(uuid, new)
-            left_out = self.world.outdated | set(run.lost)
+            dead = [each.name for each in self.world.machines.values() if each.dead]
+            # what an engine has given up for good holds no name, and is not asked
+            left_out = {*self.world.outdated, *run.lost, *(dead if self.world.engine else ())}
             history_names.check_only((m for m in self.world.machines.values() if m.name not in left_out), uuid, new)
 
     def call(self, uuid, name):
@@ -463,6 +470,8 @@ def settle(player, rounds=8):
         machine.up = machine.on
     if world.engine and is_closed:
         player.play_run("audit", world.names)
+    if world.plan:
+        history_plans.goes_on(player)
     for name, machine in world.machines.items():
         if name in world.inventory and not machine.host.settings.prepared:  # it was removed, and comes back
             player.play_run("prepare_hosts", world.names, host=name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 from history_backups import Backups
-from history_move_runs import Moves
+from history_plans import Plans
 from volume_fleet_case import MakesVolumes
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import volume_hosts
@@ -21,7 +21,7 @@ NAMES = ("db", "logs")
 MOST_GB = 3
 
 
-class Runs(MakesVolumes, Backups, Moves):
+class Runs(MakesVolumes, Backups, Plans):
     """``berth_volumes``: the names of the volumes that the instances should have; ``host`` is a number for which to grow or
     delete; ``entries`` is what the inventory says of them."""
 

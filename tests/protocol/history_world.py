@@ -68,6 +68,7 @@ class World:
         self.flavors, self.number = {}, 0  # by uuid
         self.outdated = set()  # the hosts whose state directory is from a backup, or that were given up and are back
         self.volume_sizes, self.volume_disks = {}, {}
+        self.plan = None  # the file with a plan for the fleet that is to be carried out
         self.storage = history_backups.Storage(self, top, monkeypatch)
         self.engine = history_engine.made(self.machines.values()) if on_engine else None
 

@@ -18,9 +18,11 @@ import histories  # noqa: E402
 import history_engine  # noqa: E402
 import history_hints  # noqa: E402
 import history_names  # noqa: E402
+import history_plans  # noqa: E402
 import history_steps  # noqa: E402
 from fibers import exchange_unlocked  # noqa: E402
 from history_steps import Asked, Step  # noqa: E402
+from history_world import World  # noqa: E402
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import backup_chain  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import notes, renaming  # noqa: E402
@@ -392,6 +394,23 @@ def test_two_of_one_name_are_found_where_a_rename_does_not_look_at_the_hosts_aga
     monkeypatch.setattr(renaming, "taken_since", lambda *_: None)
     found = (histories.play(HOSTS, *namesakes(seed)) for seed in range(100))
     assert next(filter(None, found)).startswith("H8")
+
+
+@pytest.mark.parametrize(
+    "state, calls", [("active", range(13, 51, 5)), ("stopped", range(13, 69, 6))], ids=["it runs", "it is off"]
+)
+def test_a_plan_whose_run_is_killed_is_carried_out_to_its_end_by_the_next_one(tmp_path, state, calls):
+    """A drain of three instances. Each run is killed at another call to a host, after another change there."""
+    names = ("web1", "web2", "web3", "web4")
+    for number in calls:
+        with pytest.MonkeyPatch.context() as patch:
+            (tmp_path / str(number)).mkdir()
+            player = history_steps.Player(World(tmp_path / str(number), patch, HOSTS, names))
+            player.play(run("create", names, 2, state=state))
+            player.play(run("apply_plan", names, 4, killed=(number, number % 4)))
+            assert len(player.world.plan["waves"][0]) == 3
+            ended = history_plans.goes_on(player)
+            assert (player.world.plan, ended.outdated, ended.errors) == (None, "", {}), number
 
 
 # What is adopted is moved, changed and left again; each is killed at another change, and run again.

@@ -79,7 +79,29 @@ def options_of_role(role="kvm_host"):
     return specs["argument_specs"]["main"].get("options")
 
 
-def test_a_way_to_migrate_is_checked_before_any_host_is_told_something():
-    assert "berth_migration" in CHECKED
-    with pytest.raises(InvalidInput, match="one of auto, cold, live"):
-        CHECKED["berth_migration"].check("hot", "berth_migration")
+@pytest.mark.parametrize(
+    "variable, wrong",
+    [
+        ("berth_migration", "hot"),
+        ("berth_goal", "blance"),
+        ("berth_max_moves", "0"),
+        ("berth_drain_reason", "x" * 201),
+        ("berth_reboot", "Hard"),
+        ("berth_lock_reason", "x" * 201),
+        ("berth_snapshot", "../one"),
+        ("berth_since", "lately"),
+        ("berth_watch_policy", "reboot"),
+    ],
+)
+def test_an_option_of_a_run_is_checked_before_any_host_is_told_something(variable, wrong):
+    with pytest.raises(InvalidInput, match=variable):
+        CHECKED[variable].check(wrong, variable)
+
+
+@pytest.mark.parametrize(
+    "variable",
+    ["berth_migration", "berth_goal", "berth_max_moves", "berth_drain_reason", "berth_reboot", "berth_since", "berth_bandwidth",
+     "berth_shutdown_timeout", "berth_backup_keep", "berth_console_lines"],
+)  # fmt: skip
+def test_an_empty_answer_of_a_survey_is_the_default(variable):
+    CHECKED[variable].check("", variable)

@@ -58,7 +58,8 @@ def leaving(fleet: Fleet, host: str, inventory: Mapping[str, str], known: Collec
 
 
 def all_of(fleet: Fleet, inventory: Mapping[str, str], known: Collection[str]) -> Moving:
-    return _chosen(fleet, inventory, known, lambda _owner, _instance: True)
+    """What is in a move has an error and is in ``names``, too: the plan that began the move goes on with it."""
+    return _chosen(fleet, inventory, known, lambda _owner, _instance: True, in_moves=True)
 
 
 def coming_home(fleet: Fleet, host: str, inventory: Mapping[str, str], known: Collection[str]) -> Moving:
@@ -85,7 +86,11 @@ def _part_of(name: str, host: str, role: Optional[str]) -> BerthError:
 
 
 def _chosen(
-    fleet: Fleet, inventory: Mapping[str, str], known: Collection[str], is_meant: Callable[[str, Document], bool]
+    fleet: Fleet,
+    inventory: Mapping[str, str],
+    known: Collection[str],
+    is_meant: Callable[[str, Document], bool],
+    in_moves: bool = False,
 ) -> Moving:
     meant = [(owner, instance) for owner, instance in _owned(fleet) if is_meant(owner, instance)]
     found, names = Moving({}, [], [], {}), names_of([instance for _owner, instance in meant], inventory, known)
@@ -95,7 +100,8 @@ def _chosen(
             _check(fleet, owner, name, instance, inventory)
         except BerthError as error:
             found.errors[name] = error
-            continue
+            if not (in_moves and isinstance(error, InstanceMoving)):
+                continue
         found.names[name] = instance["project_id"]
         if instance["uuid"] not in inventory:
             found.added.append(name)
@@ -130,9 +136,12 @@ def owned_by(document: Document) -> List[Document]:
 
 def _check(fleet: Fleet, owner: str, name: str, instance: Document, inventory: Mapping[str, str]) -> None:
     """Raise if another host may own the instance, or its name, which a host has said, would stand for something else."""
+    if instance["uuid"] not in inventory:
+        _check_told(owner, name, instance)
     holders(fleet, name, instance["uuid"], ())
-    if instance["uuid"] in inventory:
-        return
+
+
+def _check_told(owner: str, name: str, instance: Document) -> None:
     told, field = instance["name"], "the name of an instance on %s" % owner
     check_name(told, field)
     if instance_uuid(instance["project_id"], told) != instance["uuid"]:

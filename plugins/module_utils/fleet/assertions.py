@@ -10,10 +10,11 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Dict, List, Mapping, NamedTuple
 
 from ..model import fleet_hints, shape
-from ..model.errors import InvalidInput
+from ..model.errors import InvalidInput, together
 from ..model.host_state import HostState, merged_metadata, zones
 from ..model.messages import Document
 from ..placement.filters.query import document_of, host_form
@@ -36,14 +37,23 @@ INSTANCE: Document = {
 KINDS = (("instances", "host"), ("instances", "spread"), ("survive",), ("room",), ("query",))
 KEYS = {"name", *(key for kind in KINDS for key in kind)}
 _TEXT = shape.text(4096)
+
+
+def _room(value: Any) -> Document:
+    """flavor -> how many more fit, at least one: an assertion of nothing would hold in any fleet."""
+    if value == {}:
+        raise shape.Fault(None, "flavors with numbers of instances, such as {small: 10}")
+    return shape.map_of(shape.text(255), shape.whole(1, 1000000), 1000)(value)
+
+
 _ENTRY = shape.object_of(
     {
         "name": shape.text(255), "instances": _TEXT, "host": _TEXT, "spread": _TEXT, "query": _TEXT,
-        "survive": shape.whole(1, 3), "room": shape.map_of(shape.text(255), shape.whole(0, 1000000), 1000),
+        "survive": shape.whole(1, 3), "room": _room,
     },
     optional=("instances", "host", "spread", "query", "survive", "room"),
 )  # fmt: skip
-_LIST = shape.list_of(_ENTRY, 1000)
+MOST = 1000
 
 
 class Checked(NamedTuple):
@@ -54,30 +64,35 @@ class Checked(NamedTuple):
 
 
 def read(document: Any, path: str) -> List[Document]:
-    """Raises InvalidInput about the first fault of the file."""
+    """Raises InvalidInput about the first fault of each entry."""
     field = "%s %s" % (FIELD, path)
+    if type(document) is not list or not 1 <= len(document) <= MOST:  # a file that lost them all must not pass
+        value = document if document is None else shape.show(document)
+        hint = fleet_hints.write_assertions()
+        raise InvalidInput(field, value, "a list of 1 to %d assertions" % MOST, hint=hint)
+    return together([functools.partial(_entry, entry, "%s: [%d]" % (field, at)) for at, entry in enumerate(document)])
+
+
+def _entry(given: Any, field: str) -> Document:
     try:
-        entries = _LIST(document)
+        entry = _ENTRY(given)
     except shape.Fault as fault:
         value = None if fault.value is None else shape.show(fault.value)
-        hint = fleet_hints.write_assertions()
-        raise InvalidInput("%s: %s" % (field, fault.field()), value, fault.rule, hint=hint) from None
-    if not entries:  # a file that lost them all must not pass
-        raise InvalidInput(field, [], "at least one assertion", hint=fleet_hints.write_assertions())
-    for number, entry in enumerate(entries):
-        for key in sorted(set(document[number]) - KEYS, key=str):
-            rule = "one of %s" % ", ".join(sorted(KEYS))
-            raise InvalidInput("%s: [%d].%s" % (field, number, shape.shorten(key)), key, rule)
-        if tuple(sorted(set(entry) - {"name"})) not in [tuple(sorted(kind)) for kind in KINDS]:
-            rule = "beside its name one of " + "; ".join(" and ".join(kind) for kind in KINDS)
-            raise InvalidInput("%s: %s" % (field, entry["name"]), sorted(entry), rule)
-    return list(entries)
+        where = fault.field() if fault.path else ""
+        raise InvalidInput(".".join(filter(None, [field, where])), value, fault.rule) from None
+    for key in sorted(set(given) - KEYS, key=str):
+        raise InvalidInput("%s.%s" % (field, shape.shorten(key)), key, "one of %s" % ", ".join(sorted(KEYS)))
+    if tuple(sorted(set(entry) - {"name"})) not in [tuple(sorted(kind)) for kind in KINDS]:
+        rule = "beside its name one of " + "; ".join(" and ".join(kind) for kind in KINDS)
+        raise InvalidInput("%s: %s" % (field, entry["name"]), sorted(entry), rule)
+    return entry
 
 
 def check(fleet: Fleet, entries: List[Document], flavors: Mapping[str, Document]) -> List[Checked]:
     """``flavors``: name -> a request of one instance with it. Raises InvalidInput for a query that cannot be meant."""
     asked = _Asked(fleet, flavors)
-    return [Checked(entry["name"], asked.why_not(entry)) for entry in entries]
+    found = together([functools.partial(asked.why_not, entry) for entry in entries])
+    return [Checked(entry["name"], why) for entry, why in zip(entries, found)]
 
 
 class _Asked:

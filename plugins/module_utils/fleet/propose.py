@@ -205,7 +205,7 @@ class _Model:
             self.cp.Add(aim >= weight * top + moves)
             return [aim]
         else:  # CONSOLIDATE
-            first = sum(self._used())
+            first = sum(self._used(moved))
         return [first, moved]
 
     def _fullest(self, resource: str) -> Any:
@@ -236,14 +236,18 @@ class _Model:
         least = bisect.bisect_left(tops, -most, key=lambda top: -needed(top))
         return tops[least], needed(tops[least])
 
-    def _used(self) -> List[Any]:
-        used = []
+    def _used(self, moved: Any) -> List[Any]:
+        """Whether each host is in use, if it can be empty. That all instances of those that are not have to move follows; in one
+        sum it shows the solver at once how many hosts the moves can empty at most."""
+        used, leaving = [], 0
         kept = {host for uuid, host in self.state.where.items() if uuid not in self.terms.may}
         for host, moves in self.on.items():
             if host not in kept and moves:
                 used.append(self.cp.NewBoolVar(""))
                 for move in moves:
                     self.cp.AddImplication(self.x[move], used[-1])
+                leaving += sum(self.state.where.get(uuid) == host for uuid, _host in moves) * (1 - used[-1])
+        self.cp.Add(leaving <= moved)
         return used
 
     def hint(self, waves: Sequence[Sequence[Move]]) -> None:

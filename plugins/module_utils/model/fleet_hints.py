@@ -449,6 +449,16 @@ def carry_out_plan(path: str) -> str:
     return "To carry it out: ansible-playbook -i fleet.yml berth.kvm.apply_plan -e berth_plan=%s" % shlex.quote(path)
 
 
+def choose_goal() -> str:
+    """berth.kvm.plan has no goal."""
+    return "Pass one, such as -e berth_goal=balance"
+
+
+def name_plan() -> str:
+    """berth.kvm.apply_plan has no plan."""
+    return "Pass -e berth_plan=FILE; berth.kvm.plan -e berth_goal=GOAL -e berth_plan=FILE writes it"
+
+
 def keep_plan() -> str:
     """A plan was only shown."""
     return "To carry it out, run this again with -e berth_plan=FILE, which writes it, and then berth.kvm.apply_plan with the same"

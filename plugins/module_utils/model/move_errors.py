@@ -34,7 +34,10 @@ class InstanceNotResized(BerthError):
     """The instance waits neither for a confirm nor for a revert."""
 
     def __init__(self, uuid: str, **details: Any) -> None:
-        super().__init__("Instance %s has not been resized." % uuid, **details)
+        super().__init__(
+            "Instance %s has not been resized, or that is over: nothing waits for a confirm or a revert" % uuid,
+            **details,
+        )
 
 
 class CannotResizeDisk(BerthError):

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional
 
 from ...model.backups import Backup
 from ..guest import power
-from . import away, backup_chain, make, place, restore, to_image, told
+from . import away, backup_chain, make, place, restore, to_image
 
 AWAY = ("planned", "sent", "noted", "fits", "fetched", "let_go")
 STATES = ("made", "listed", "restored", "image_made", "deleted", *AWAY)
@@ -36,7 +36,7 @@ def outcome_of(instance: Any, params: Dict[str, Any], dry: bool) -> Dict[str, An
         with power.unlocked(instance, dry):
             changed = restore.would_restore(instance, chosen) if dry else restore.restore(instance, chosen)
         words = "the disks of a backup in %s" % chosen.to
-    made = [told.one(changed)] if isinstance(changed, Backup) else []
+    made = [backup_chain.told(changed)] if isinstance(changed, Backup) else []
     diff = {"before": "", "after": "%s%s\n" % (words, ": " + made[0]["id"] if made else "")}
     return {"changed": bool(changed), "instance": {**power.summary_after(instance), "backups": made}, "diff": diff}
 
@@ -60,7 +60,7 @@ def _away(instance: Any, params: Dict[str, Any], dry: bool) -> Dict[str, Any]:
     elif not dry:
         {"sent": away.sent, "noted": away.noted}[state](instance, wish)
     if made:
-        shown = {"backups": [told.one(made)]}
+        shown = {"backups": [backup_chain.told(made)]}
     return {
         "changed": state not in ("planned", "fits", "let_go"),
         "instance": {**power.summary_after(instance), **shown},
@@ -94,4 +94,4 @@ def listed(instance: Any, params: Dict[str, Any]) -> List[Dict[str, Any]]:
     pool = host.pool_of(record) if record else host.pool_path()
     to = place.check(host.connection.getHostname(), params["to"], pool)
     where = place.of_instance(to, params["of"] or instance.uuid, record.project_id if record else "")
-    return told.all_of(where, params["deep"])
+    return backup_chain.all_told(where, params["deep"])

@@ -20,7 +20,7 @@ from .. import durable
 from ..guest import domain
 from ..move import left_backup, transfer
 from ..record import journal
-from . import backup_chain, firmware_state, make, papers, restore
+from . import backup_chain, firmware_state, make, place, restore
 from .make import Part
 from .port import Port
 
@@ -105,10 +105,10 @@ def restored(instance: Any, wish: Wish, discards: Optional[str]) -> Backup:
         record = restore.checked(instance)
         with _channel(record.uuid, wish.key) as directory:
             ports = wish.ports(record.uuid)
-            received = transfer.directory(record.uuid, papers.NAME)
+            received = transfer.directory(record.uuid, place.PAPERS)
             try:
-                ports[papers.NAME].read(received, "raw")
-                backup = papers.unpack(received, directory)
+                ports[place.PAPERS].read(received, "raw")
+                backup = place.unpack_papers(received, directory)
             except (BerthError, KeyError, ValueError) as error:
                 raise restore.RestoreFailed("%s did not tell what the backup is: %s" % (wish.to, error))
             meant = of_told(wish.newest or {})
@@ -180,6 +180,6 @@ def _send(instance: Any, record: Any, wish: Wish, found: Any) -> None:
     with durable.private():
         frozen = make.copied(instance, found, make.mark(wish.to, backup_id), make.mark_of(wish.to, previous), parts)
     draft = make.described(instance, record, backup_id, since, frozen, parts, files)
-    packed = transfer.directory(record.uuid, papers.NAME)
-    papers.pack(draft, directory, packed)
-    ports[papers.NAME].write_file(packed, "raw")
+    packed = transfer.directory(record.uuid, place.PAPERS)
+    place.pack_papers(draft, directory, packed)
+    ports[place.PAPERS].write_file(packed, "raw")

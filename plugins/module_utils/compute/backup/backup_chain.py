@@ -16,9 +16,10 @@ from ...model import backup_hints, backups
 from ...model.backups import INCREMENT, Backup, Disk
 from ...model.errors import BerthError
 from ...model.move_errors import TransferFailed
+from ...model.safe_text import clean
 from .. import durable, paths
 from ..run import run
-from . import place, told
+from . import place
 from .place import Place
 
 
@@ -93,7 +94,7 @@ def deleted(where: Place, ids: Sequence[str], name: str, dry: bool) -> List[Any]
             "of %s in %s, %s" % (name, where.to, "; ".join("on %s stands %s" % (each, ", ".join(stand[each])) for each in sorted(stand))),
             hint=backup_hints.delete_backups(name, with_all),
         )  # fmt: skip
-    shown = [one for one in told.all_of(where, False) if one["id"] in going]
+    shown = [one for one in all_told(where, False) if one["id"] in going]
     for each in [] if dry else going:
         where.remove(each)
     return shown
@@ -155,3 +156,34 @@ def disk_of(part: Any) -> Disk:
 
 def stands_on(parts: Any, since: Optional[str]) -> Optional[str]:
     return since if any(part.kind == INCREMENT for part in parts) else None
+
+
+def all_told(where: Place, deep: bool) -> List[Dict[str, Any]]:
+    """Return the backups, the oldest first."""
+    known, shown = where.known(), []
+    for name, found in where.read().items():
+        if isinstance(found, Backup):
+            shown.append(told(found, where.faults(found, known, deep)))
+        else:
+            shown.append({"id": name, "faults": [found]})
+    return shown
+
+
+def told(backup: Backup, faults: Any = ()) -> Dict[str, Any]:
+    return {
+        "id": backup.id,
+        "kind": backup.kind,
+        "previous": backup.previous,
+        "bytes": backup.bytes,
+        "of": clean(backup.name),
+        "frozen": backup.frozen,
+        "files": [file.name for file in backup.files],
+        "why": [clean("%s: %s" % (disk.name, disk.why)) for disk in backup.disks if disk.why],
+        "faults": [clean(fault, 500) for fault in faults],
+    }
+
+
+def fitting(backup: Backup) -> Dict[str, Any]:
+    """What another host needs to know to stand on the backup, or to see whether it fits an instance."""
+    disks = [{"name": disk.name, "size": disk.size} for disk in backup.disks]
+    return {"id": backup.id, "uuid": backup.uuid, "name": clean(backup.name), "disks": disks}

@@ -6,6 +6,7 @@ by looking at the files. What lies there is input: whoever writes to that storag
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -17,6 +18,7 @@ from ...model.backups import INCREMENT, Backup, BackupDamaged
 from ...model.errors import BerthError, InvalidInput
 from ...model.identity import is_uuid
 from ...model.safe_text import clean
+from ...model.schema import Fields, MapOf, Text
 from .. import durable, paths
 from ..disk import image_check, layers
 from ..errors import BuildFailed
@@ -244,3 +246,34 @@ def digest(path: str) -> str:
     finally:
         os.close(fd)
     return found.hexdigest()
+
+
+# What a KVM host and a backup host tell each other of a backup beside its disks, through a port of its own: its description and
+# what the guest's firmware keeps. The controller sees neither, since they have the guest's secrets.
+PAPERS = "papers"
+LARGEST_PAPERS = 4 * backups.LARGEST_FILE  # bytes: the description and two files, as base64
+BLOCK = 512  # bytes: what a port gives is a multiple of it
+_PAPERS = Fields({"backup": backups.ANYTHING, "files": MapOf(Text(empty=True, longest=2 * backups.LARGEST_FILE))})
+
+
+def pack_papers(backup: Backup, directory: str, path: str) -> None:
+    """Write the papers of the backup, whose files are in the directory, to the file ``path``."""
+    files = {file.name: content(os.path.join(directory, file.name)) for file in backup.files}
+    packed: Dict[str, Any] = {
+        "backup": backup.to_dict(),
+        "files": {name: base64.b64encode(data).decode() for name, data in files.items()},
+    }
+    text = json.dumps(packed)
+    durable.write_at(path, text.ljust(-(-len(text) // BLOCK) * BLOCK).encode(), durable.FILE_MODE)
+
+
+def unpack_papers(path: str, directory: str) -> Backup:
+    """Write the files of the papers in ``path`` to the directory, and return the backup. Raise InvalidInput or ValueError for what
+    is none."""
+    with open(path, "rb") as file:
+        found = _PAPERS.check(json.loads(file.read(LARGEST_PAPERS).rstrip(b"\0")), PAPERS)
+    backup = Backup.from_dict(found["backup"])
+    for each in backup.files:
+        data = base64.b64decode(found["files"].get(each.name, ""), validate=True)
+        durable.write_at(os.path.join(directory, each.name), data, durable.FILE_MODE)
+    return backup

@@ -27,7 +27,7 @@ from .. import durable, paths
 from ..host import address
 from ..move import listener, transfer
 from ..run import PATH
-from . import backup_chain, papers, place, told
+from . import backup_chain, place
 from .place import BackupPlaceUnfit, Place
 
 TOOLS = "qemu-img", "qemu-nbd"
@@ -71,7 +71,7 @@ def outcome_of(params: Dict[str, Any], dry: bool) -> Dict[str, Any]:
 def _done(store: Store, state: str, params: Dict[str, Any]) -> Dict[str, Any]:
     where, key, at = store.where, params["key"], params["address"]
     if state == "listed":
-        return {"backups": told.all_of(where, params["deep"])}
+        return {"backups": backup_chain.all_told(where, params["deep"])}
     if state == "looked":
         return store.looked(params["full"], params["chain"])
     if state == "opened":
@@ -79,14 +79,16 @@ def _done(store: Store, state: str, params: Dict[str, Any]) -> Dict[str, Any]:
         return {"backup": backup_id, "targets": targets}
     if state == "kept":
         whose = params["project_id"], params["name"]
-        return {"backups": [told.one(store.kept(params["backup"], whose, params["keep"], params["keep_days"]))]}
+        return {
+            "backups": [backup_chain.told(store.kept(params["backup"], whose, params["keep"], params["keep_days"]))]
+        }
     if state == "closed":
         store.closed(params["backup"])
         return {}
     hint = backup_hints.list_backups(params["name"], where.to)
     backup = place.chosen(where, params["backup"], params["of"] or params["name"], hint)
     if state == "found":
-        return {"newest": told.fitting(backup)}
+        return {"newest": backup_chain.fitting(backup)}
     return {"targets": store.served(backup, key, at)}
 
 
@@ -109,12 +111,12 @@ class Store(NamedTuple):
         if newest is None:
             return {"newest": None, "full": True, "spare": spare}
         due = full or backup_chain.is_full_due(self.where, newest, chain)
-        return {"newest": told.fitting(newest), "full": due, "spare": spare}
+        return {"newest": backup_chain.fitting(newest), "full": due, "spare": spare}
 
     def opened(self, parts: Sequence[Dict[str, Any]], newest: Optional[str], key: str, at: Optional[str]) -> Any:
         """Make the directory of a new backup with an empty file for each disk, each behind a port. Return (id, targets)."""
         at = self._address(at)
-        if papers.NAME in {part["name"] for part in parts}:
+        if place.PAPERS in {part["name"] for part in parts}:
             raise TransferFailed("a disk has the name of the papers, which have a port of their own")
         transfer.close(self.channel)
         backup_id = backup_chain.next_id(self.where)
@@ -127,8 +129,8 @@ class Store(NamedTuple):
             for part in parts:
                 below = newest if part["kind"] == INCREMENT else None
                 files[part["name"]] = backup_chain.make_target(self.where, backup_id, part["name"], part["size"], below)
-            received = os.path.join(directory, papers.NAME)
-            transfer.make_empty(received, "raw", papers.LARGEST)
+            received = os.path.join(directory, place.PAPERS)
+            transfer.make_empty(received, "raw", place.LARGEST_PAPERS)
         return backup_id, self._targets(key, at, files, received, transfer.WRITABLE)
 
     def kept(
@@ -138,9 +140,9 @@ class Store(NamedTuple):
         ``whose``: project and name, as the controller knows them."""
         transfer.close(self.channel)
         directory = self.where.partial(backup_id)
-        received = os.path.join(directory, papers.NAME)
+        received = os.path.join(directory, place.PAPERS)
         try:
-            draft = papers.unpack(received, directory)
+            draft = place.unpack_papers(received, directory)
             if (draft.id, draft.uuid) != (backup_id, self.where.uuid):
                 raise TransferFailed("the description is that of another backup, %s of %s" % (draft.id, draft.uuid))
             paths.remove(received)
@@ -182,8 +184,8 @@ class Store(NamedTuple):
         place.check_whole(self.where, backup, deep=True)
         transfer.close(self.channel)
         transfer.make_directories(self.channel)
-        packed = transfer.directory(self.channel, papers.NAME)
-        papers.pack(backup, self.where.path(backup.id), packed)
+        packed = transfer.directory(self.channel, place.PAPERS)
+        place.pack_papers(backup, self.where.path(backup.id), packed)
         files = {disk.name: self.where.path(backup.id, disk.file) for disk in backup.disks}
         return self._targets(key, at, files, packed, READ_ONLY)
 
@@ -194,7 +196,7 @@ class Store(NamedTuple):
             paths.remove_directory(self.where.partial(backup_id))
 
     def _targets(self, key: str, at: str, files: Dict[str, str], of_papers: str, how: Any) -> List[Dict[str, Any]]:
-        wanted = [(name, "qcow2", path) for name, path in files.items()] + [(papers.NAME, "raw", of_papers)]
+        wanted = [(name, "qcow2", path) for name, path in files.items()] + [(place.PAPERS, "raw", of_papers)]
         with transfer.closed_on_failure(self.channel):
             transfer.write_key(self.channel, key)
             return [

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from ...model import packet_hints
+from ...model import adopted, packet_hints
 from ...model.errors import BerthError
 from ..connection import require_libvirt
+from ..errors import GuestNotSupported
+from ..host import firmware
 from . import packet_path
 
 TAP = "vnet"  # how libvirt's names of taps begin
@@ -57,3 +59,24 @@ def _of_network(connection, name):
         require_libvirt().libvirtError
     ):  # its NICs are not on a bridge of libvirt, or it is missing, which others tell
         return None
+
+
+def check_adopted(host, record):
+    """Raise GuestNotSupported unless this host can run the definition of an adopted instance that a move brings. ``host``:
+    compute/host/host.py. A created guest gets a definition of this host."""
+    if not adopted.of(record.spec):
+        return
+    root = adopted.root_of(record.spec[adopted.KEY])
+    machine, loader = root.find("os/type"), root.findtext("os/loader")
+    lacks = []
+    if root.get("type") == "kvm" and host.domain_type != "kvm":
+        lacks.append("KVM")
+    if machine.get("arch") not in (None, host.capabilities.arch):
+        lacks.append("CPUs of architecture %s" % machine.get("arch"))
+    if loader and loader not in firmware.executables():
+        lacks.append("the firmware %s" % loader)
+    if lacks:
+        name = host.connection.getHostname()
+        raise GuestNotSupported(
+            "%s was adopted with what %s lacks: %s" % (record.name, name, " and ".join(lacks)), host=name
+        )

@@ -43,7 +43,7 @@ def check(host, record, form):
     """Raise GuestNotSupported unless the firmware that libvirt takes here can use the guest's variables, which have this
     form (nvram.form, or None: there are none yet). ``host``: compute/host/host.py."""
     if adopted.of(record.spec):
-        return  # it names its firmware itself, see adopted_here.py
+        return  # it names its firmware itself, see arrival.py
     needs = GuestNeeds.of(record.spec)._replace(variables=form)
     why = needs.lacking(None, offered(host.capabilities.arch)) if form else None
     if why:

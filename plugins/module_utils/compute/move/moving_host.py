@@ -20,7 +20,6 @@ from .. import paths
 from ..disk import disk, disk_chain, owner, volume
 from ..guest import (
     adoptable,
-    adopted_here,
     arrival,
     disk_users,
     domain,
@@ -230,7 +229,7 @@ class Effects(Guests, VolumeEffects):
         self.host.compute.check_machine(hardware.machine(record.spec))
         self.host.compute.cpu_model()
         firmware.check(self.host.compute, record, disks.variables(manifest))
-        adopted_here.check(self.host.compute, record)
+        arrival.check_adopted(self.host.compute, record)
         storage.check_backup(self.host.identity["name"], record)
         pool_path = self.pool_path(record)
         shared = storage.is_one(pool_path, record.uuid, record.op) or (

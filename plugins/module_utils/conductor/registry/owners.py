@@ -160,7 +160,7 @@ def _nowhere(uuid: str, entry: Document, seen: Seen) -> Decided:
     if found is None:
         text = "%s has no record of it and did not remove it, and the registry has it there"
         return entry, Difference(entry["name"], text % seen.name_of(owner), mends=False)
-    return found, Difference(entry["name"], "%s has removed it, the registry has it there" % seen.name_of(owner))
+    return found, Difference(entry["name"], "it was removed, and the registry has it on %s" % seen.name_of(owner))
 
 
 def _removed(uuid: str, entry: Document, seen: Seen) -> Optional[Document]:
@@ -185,10 +185,13 @@ def _nowhere_owned(uuid: str, entry: Document, seen: Seen) -> Decided:
 
 
 def _gone_there(uuid: str, host: str, seen: Seen) -> int:
-    """In which epoch the owner removed it, -1 if it did not say so. No other host needs to vouch for it: the registry does."""
-    note = seen.fleet.told_of(uuid).get(host)
-    gone = note["gone"] if note else None
-    return gone[0] if gone else -1
+    """In which epoch the owner removed it, -1 if it did not say so. No other host needs to vouch for it: the registry does. Where
+    the owner gave it away, as a registry from a backup may not know, the last one that got it has to say so."""
+    told = seen.fleet.told_of(uuid)
+    note = told.get(host) or {"gone": None, "left": None}
+    left = max([each["left"] for each in told.values() if each["left"]], default=None) if note["left"] else None
+    gone = [each["gone"] for each in told.values() if each["gone"] and left and each["gone"] >= left]
+    return max([each[0] for each in (note["gone"], *gone) if each], default=-1)
 
 
 def _pending(uuid: str, entry: Document, seen: Seen, at_rest: bool = False) -> List[Document]:

@@ -74,7 +74,7 @@ def test_a_drain_is_planned_for_all_that_the_host_has_and_written(tmp_path, caps
     assert {first["to"], second["to"]} <= {"h2", "h3"} and not done.get("failed")
     assert yaml.safe_load(path.read_text()) == done["plan"]
     assert path.read_text().startswith("# A plan of berth.kvm for goal drain.")
-    assert "plan for drain: 2 moves in 1 waves" in capsys.readouterr().out
+    assert "plan for drain: 2 moves in 1 wave, at" in capsys.readouterr().out
 
 
 def test_a_plan_says_how_long_each_move_takes_by_the_past_moves_of_its_hosts(histories, capsys):
@@ -105,6 +105,25 @@ def test_a_file_that_is_no_plan_is_not_replaced(tmp_path):
 def test_a_file_in_a_directory_that_there_is_not_is_told_as_that(tmp_path):
     done = plan(controller(), path=str(tmp_path / "nothing" / "plan.yml"))
     assert done["error"]["field"] == "berth_plan" and "a file in a directory that one may write to" in done["msg"]
+
+
+def test_all_faults_of_a_plan_are_told_before_it_is_made(tmp_path):
+    told = plan(controller(), goal="blance", path=str(tmp_path / "nothing" / "plan.yml"))["error"]
+    assert [told["field"], *(each["field"] for each in told["also"])] == ["berth_goal", "berth_plan"]
+
+
+@pytest.mark.follows("choose_goal")
+def test_a_plan_without_a_goal_says_how_to_name_one():
+    assert plan(controller(), goal=None)["error"]["hint"] == "Pass one, such as -e berth_goal=balance"
+    assert plan(controller(), goal="balance", drained=[])["plan"]["goal"]["name"] == "balance"
+
+
+@pytest.mark.follows("name_plan")
+def test_apply_plan_without_a_plan_says_how_to_name_one(tmp_path):
+    it, path = controller(), tmp_path / "plan.yml"
+    assert "Pass -e berth_plan=FILE" in it.run("apply_plan", {})["error"]["hint"]
+    plan(it, path=str(path))
+    assert it.run("apply_plan", {"path": str(path)})["moves"]
 
 
 def test_what_is_off_moves_cold():
@@ -427,6 +446,19 @@ def test_the_rest_of_a_plan_is_proven_again_when_a_part_of_it_has_begun(tmp_path
     off["more"]["b"] = {"locked": "ann: mine"}
     it = controller(at={"h1": ["b"], to["a"]: ["a"]}, **off)
     assert it.run("apply_plan", {"path": path})["error_code"] == "PlanNotLegal"
+
+
+def test_the_move_that_a_killed_run_has_begun_is_gone_on_with(tmp_path):
+    path = written(tmp_path, controller(at={"h1": ["a"]}, inventory=()))
+    (to,) = [move["to"] for move in yaml.safe_load(open(path, encoding="utf-8"))["waves"][0]]
+    sides = {end: {"uuid": host_uuid(host), "name": host} for end, host in (("source", "h1"), ("destination", to))}
+    begun = {"id": "1", "type": "live-migration", "attempt": 1, **sides, "new_spec": view("a")["spec"]}
+    it = controller(at={"h1": ["a"], to: ["a"]}, inventory=(), views={"a": {"migration": begun}})
+    for host, role, phase in (("h1", "OWN", "resizing"), (to, "IN", "incoming")):
+        it.answers[host]["moves"][0].update(role=role, phase=phase)
+        it.answers[host]["ansible_facts"]["berth_host"]["instances"][0].update(role=role, phase=phase)
+    (move,) = it.run("apply_plan", {"path": path})["moves"]
+    assert (move["name"], move["to"], move["how"], move["project"]) == ("a", to, "live", "default")
 
 
 @pytest.mark.parametrize("text", [None, "nothing\n", "waves: [", "[1"])

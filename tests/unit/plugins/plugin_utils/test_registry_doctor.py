@@ -13,9 +13,9 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Transact
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import keys
 from ansible_collections.berth.kvm.plugins.plugin_utils import (
+    doctor_case,
     etcd_users,
     registry_access,
-    registry_doctor,
     registry_members,
 )
 
@@ -26,7 +26,7 @@ def codes(monkeypatch, directory, members):
     """What is found where berth_registry names these members."""
     monkeypatch.setattr(registry_access, "members_of_run", lambda _action, _vars: members)
     monkeypatch.setattr(registry_access, "directory_of_run", lambda _vars, _hosts: str(directory))
-    return [finding.code for finding in registry_doctor.findings(SimpleNamespace(), {}, [])]
+    return [finding.code for finding in doctor_case.registry_findings(SimpleNamespace(), {}, [])]
 
 
 def test_a_run_over_the_hosts_alone_asks_nobody(monkeypatch):

@@ -51,3 +51,29 @@ def test_the_name_of_a_playbook_before_1_0_reads_what_the_new_one_does(monkeypat
 )
 def test_of_playbooks_of_somebodys_own_and_of_several_nothing_is_said(monkeypatch, playbooks):
     assert told(monkeypatch, playbooks, list(RUN)) == []
+
+
+def test_a_host_for_what_stays_on_its_own_is_told(monkeypatch):
+    said = "-e: berth.kvm.start does not read berth_target_host, an option of berth.kvm.create, berth.kvm.migrate, others that move"
+    assert told(monkeypatch, ["berth.kvm.start"], ["berth_target_host"]) == [said]
+    assert told(monkeypatch, ["berth.kvm.migrate"], ["berth_target_host"]) == []
+
+
+@pytest.mark.parametrize(
+    "playbook, word, options",
+    [
+        ("reboot", "type", ["berth_reboot"]),
+        ("migrate", "live", ["berth_migration"]),
+        ("lock", "reason", ["berth_lock_reason"]),
+        ("show", "type", []),
+        ("drain", "hosts", []),
+    ],
+)
+def test_a_bare_word_may_stand_for_an_option_of_the_playbook(monkeypatch, playbook, word, options):
+    monkeypatch.setattr(context, "CLIARGS", {"args": ["berth.kvm." + playbook]})
+    assert unread_options.meant_by(word) == options
+
+
+def test_in_a_playbook_of_somebodys_own_a_bare_word_is_his(monkeypatch):
+    monkeypatch.setattr(context, "CLIARGS", {"args": ["site.yml"]})
+    assert unread_options.meant_by("type") == []

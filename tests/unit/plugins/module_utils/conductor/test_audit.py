@@ -160,6 +160,30 @@ def test_what_its_owner_has_removed_is_gone_and_gives_back_all(site):
     assert site.document(keys.quota("default"))["instances"] == 1
 
 
+def gone_since(site, *playbooks):
+    """The registry is of before a move of web1, which then was confirmed, and what more is given. -> the host that it moved to"""
+    before = site.all_keys()
+    _source, there = moved(site, "web1")
+    for playbook in ("confirm_resize", *playbooks):
+        assert site.playbook(playbook, "web1", mark=site.mark()) == {}
+    for key in site.all_keys():
+        put(site, key, before[key])
+    return there
+
+
+def test_what_was_moved_and_removed_after_the_backup_of_the_registry_is_gone(site):
+    gone_since(site, "delete")
+    assert ("web1", True) in told(site.audit())
+    assert site.entry("web1")["owner"] is None and site.entry("web1")["holds"] == []
+
+
+def test_what_was_moved_after_the_backup_is_not_gone_where_the_last_owner_lost_its_record(site):
+    there = gone_since(site)
+    state = site.machines[there].host.store.state_dir
+    shutil.rmtree("%s/instances/%s" % (state, site.world.uuid("web1")))
+    assert told(site.audit()) == [("web1", False)] and site.entry("web1")["owner"]
+
+
 def test_an_audit_that_is_cut_off_has_mended_an_instance_with_its_part_of_the_quota(site):
     before = site.all_keys()
     assert site.playbook("delete", "web1", mark=site.mark()) == {}

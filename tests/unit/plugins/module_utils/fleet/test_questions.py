@@ -120,6 +120,14 @@ def test_an_assertion_that_does_not_hold_says_why(entry, said):
     assert said in held(entry)[0]
 
 
+@pytest.mark.parametrize("wrong", [{"survive": 9}, {"room": {"large": 1}}])
+def test_each_assertion_that_cannot_be_meant_is_told(wrong):
+    """Those of one shape in the file, then, if that is right, those that the fleet does not know."""
+    with pytest.raises(InvalidInput) as told:
+        held(wrong, {"survive": 1}, {**wrong, "name": "other"})
+    assert len([told.value, *told.value.also]) == 2
+
+
 def test_each_key_of_an_assertion_is_text_in_yaml():
     """on and off would be truth values."""
     assert all(yaml.safe_load("%s: x" % key) == {key: "x"} for key in assertions.KEYS)
@@ -140,6 +148,8 @@ def test_hosts_that_may_not_fail_are_named():
         ({"instances": WEB, "hst": "host=='a'"}, r"\[0\].hst"),
         ({"query": "instancs[0].name"}, "it"),
         ({"room": {"large": 1}}, "it"),
+        ({"room": {}}, r"\[0\].room"),
+        ({"room": {"small": 0}}, r"\[0\].room.small"),
     ],
 )
 def test_an_assertion_that_cannot_be_meant_is_refused_and_names_it(entry, field):
