@@ -66,10 +66,13 @@ def _each_hint_once(errors: Mapping[str, BerthError]) -> Dict[str, str]:
 def each_once(told: Iterable[Tuple[str, str]]) -> List[str]:
     """A line for each text, with all instances that it is about; of texts that differ in the instance's own name alone the first,
     and whose else there are. ``told``: (instance, text)."""
-    alike: Dict[str, Dict[str, List[str]]] = {}
+    names: Dict[str, List[str]] = {}
     for name, text in told:
-        alike.setdefault(_without(name, text), {}).setdefault(text, []).append(name)
-    return [_line(*texts) for texts in map(list, map(dict.items, alike.values()))]
+        names.setdefault(text, []).append(name)
+    alike: Dict[str, List[Tuple[str, List[str]]]] = {}
+    for text, shared in names.items():
+        alike.setdefault(text if shared[1:] else _without(shared[0], text), []).append((text, shared))
+    return [_line(*texts) for texts in alike.values()]
 
 
 def _without(name: str, text: str) -> str:
@@ -78,5 +81,5 @@ def _without(name: str, text: str) -> str:
 
 def _line(first: Tuple[str, List[str]], *others: Tuple[str, List[str]]) -> str:
     (text, names), more = first, [name for _text, shared in others for name in shared]
-    begin = "" if names[1:] == [] and text.startswith(names[0] + " ") else shortened(names) + ": "
+    begin = "" if not names[1:] and text.startswith(names[0] + " ") else shortened(names) + ": "
     return "%s%s%s" % (begin, text, ". The same of %s" % shortened(more) if more else "")

@@ -82,6 +82,14 @@ def test_a_name_that_another_project_has_is_found_once_the_project_is_named(loca
     ]
 
 
+def test_of_an_instance_of_the_inventory_it_is_said_that_only_another_project_has_it(locate):
+    there = held(uuid=instance_uuid("blue", "web1"), name="web1", project_id="blue")
+    where = "is on no host in its project, but in project blue"
+    assert locate("delete", {}, h1=[there])["skipped"] == {"web1": where}
+    assert "web1 " + where in locate("start", {}, h1=[there])["errors"]["web1"]
+    assert locate("delete", {}, h1=[held(), there])["skipped"] == {}
+
+
 NOT_BUILT = {"uuid": WEB, "name": "web1", "project_id": "default", "code": "DiskExists", "message": "there is a disk"}
 
 
