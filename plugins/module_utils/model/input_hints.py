@@ -114,8 +114,8 @@ def install_collection() -> str:
 
 
 def name_of_no_group() -> str:
-    """The name of an instance is that of a group, or one that Ansible reserves."""
-    return "Give the instance a name of its own; a group's are selected with --limit"
+    """An instance has the name of a group, or one that Ansible reserves."""
+    return "Give the instance a name of its own; --limit selects a group"
 
 
 def remove_quotes() -> str:

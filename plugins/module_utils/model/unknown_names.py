@@ -10,7 +10,7 @@ from typing import Any, Iterable, List, Optional
 from . import input_hints
 from .errors import BerthError
 
-# What others call a field or a value, and what is like none of our names.
+# What others call a field or a value, unlike our names.
 OF_OTHERS = {
     "bridge": "source network", "cores": "vcpus", "cpu": "vcpus cores", "disk": "root_gb", "dns": "nameservers",
     "ip": "address", "memory": "memory_mb ram", "nat": "network", "off": "stopped", "on": "active", "ram": "memory_mb",

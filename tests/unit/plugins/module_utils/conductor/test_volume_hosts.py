@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import moving, outcome_of_create, volume_hosts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.plan import ACTIVE, BUILDING, EXISTING, FAILED
-from ansible_collections.berth.kvm.plugins.module_utils.model import volume_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, volume_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.volumes import (
     VolumeDamaged,
     VolumeDuplicate,
@@ -107,10 +107,15 @@ def test_another_host_that_was_asked_for_is_refused_by_name():
     assert web["error"]["code"] == "VolumeElsewhere" and "is on kvm2, not on kvm1" in web["error"]["message"]
 
 
-def test_two_instances_of_one_run_do_not_share_a_volume():
+@pytest.mark.follows("name_it_once")
+def test_two_instances_of_one_run_do_not_share_a_volume_until_it_is_in_one():
     first, second = instance("db"), instance("db", of=WEB2)
     volume_hosts.settle({"web1": first, "web2": second}, fleet(kvm1=[]))
     assert "state" not in first and second["error"]["code"] == "VolumeInUse"
+    assert second["error"]["hint"] == fleet_hints.name_it_once("db", [first["name"], second["name"]])
+    first, second = instance("db"), instance("logs", of=WEB2)
+    volume_hosts.settle({"web1": first, "web2": second}, fleet(kvm1=[]))
+    assert "state" not in first and "state" not in second
 
 
 def test_who_cannot_have_a_volume_takes_it_from_nobody_who_has_it():
