@@ -11,6 +11,7 @@ from typing import Iterable, Iterator, List, Mapping, Optional, Set
 
 from ansible import context
 
+from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.model.errors import shortened
 from .screen import warn
 
@@ -24,7 +25,6 @@ HOW = {"cold": "berth_migration", "live": "berth_migration", "offline": "berth_m
 FILES = re.compile(r"\b(\w+)\.yml\b")
 DECISION = re.compile(r"__berth_decision: (\w+)")  # the name of a file in tasks
 TARGETED = {"berth_target_host": ["berth.kvm.create", "berth.kvm.migrate", "others that move"]}
-STAYS = ("pause", "reboot", "restart", "resume", "shutdown", "start", "stop", "suspend", "unpause")
 OURS = re.compile(r"berth\.kvm\.(\w+)\Z")
 
 
@@ -76,7 +76,7 @@ def _of_every_run(playbook: str) -> Set[str]:
         *_reached(PLAYBOOKS / (playbook + ".yml")),
     ]
     found = {name for path in shared for name in EXPLAINED.findall(path.read_text("utf-8"))}
-    return found - (TARGETED.keys() if playbook in STAYS else set())
+    return found - (TARGETED.keys() if playbook in OPERATIONS else set())
 
 
 def _reached(path: Path) -> Set[Path]:
