@@ -66,6 +66,11 @@ def check_hosts(world):
         raise Violation("R4 the registry does not know %s" % sorted(there - set(world.engine.keys)))
 
 
+def _is_given_up(entry, host_uuid):
+    """Whether what the host has is an old copy of an instance that ended after its host was said to be lost: no run is about it."""
+    return bool(entry) and not entry["owner"] and host_uuid in entry["given_up"]
+
+
 def check(world, apart_from=()):
     """At the end: what the registry says is what the hosts have, and nothing is held by nobody. ``apart_from``: uuids of instances
     that nobody has looked at since, so that the registry may not have heard where they are."""
@@ -76,7 +81,7 @@ def check(world, apart_from=()):
         uuid: machine.host.uuid
         for uuid in {*world.uuids(), *owners} - set(apart_from)
         for machine in world.machines.values()
-        if machine.owns(uuid)
+        if machine.owns(uuid) and not _is_given_up(entries.get(uuid), machine.host.uuid)
     }
     dead = {machine.host.uuid for machine in world.machines.values() if machine.dead}
     if owners != held and not dead:

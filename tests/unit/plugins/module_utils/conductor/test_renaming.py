@@ -141,6 +141,14 @@ def test_by_its_old_name_nothing_is_done_with_it_and_the_answer_says_its_new_one
     assert located(of, "db2", uuid_of("db2", {"berth_uuid": DB1}), operation="stop").tasks["db2"]["hosts"] == ["h1"]
 
 
+def test_of_two_copies_the_later_one_says_the_name():
+    """A host was restored as a whole, from before the rename: a person chooses a copy, under the name that the instance has."""
+    both = fleet(h1=[created(generation=[1, 4])], h2=[renamed(generation=[1, 9])]).places[DB1]
+    own_uuids.check_name("db2", "default", DB1, both)
+    with pytest.raises(InstanceRenamed, match="db1 is db2"):
+        own_uuids.check_name("db1", "default", DB1, both)
+
+
 def request(uuid, name):
     return {name: {"uuid": uuid, "name": name, "project_id": "default", "flavor": {"name": "small"}}}
 
