@@ -54,7 +54,8 @@ def listed(values, variable):
     """A variable as a list of names; with -e it is text, names separated by commas, from a survey also by lines or as JSON."""
     value = values.get(variable) or []
     if isinstance(value, str):
-        return [name.strip(" \t\r\"'[]") for name in re.split("[,\n]", value)]
+        names = value.strip()[1:-1] if value.strip().startswith("[") else value  # what is none is told as it is
+        return [name.strip(" \t\r\"'") for name in re.split("[,\n]", names)]
     return ListOf(Text()).check(value, variable)
 
 
