@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+import history_found
 from memory_engine import MemoryEngine
 from memory_names import Violation
 from procedure_case import driven
@@ -76,6 +77,9 @@ def check(world, apart_from=()):
     that nobody has looked at since, so that the registry may not have heard where they are."""
     read = {key: json.loads(found.value) for key, found in world.engine.keys.items() if not key.startswith(keys.FACTS)}
     entries = {key[len(keys.INSTANCES) :]: each for key, each in read.items() if key.startswith(keys.INSTANCES)}
+    # nobody goes on with a move of a guest that was adopted and left alone
+    begun = {uuid for uuid in history_found.UUIDS.values() if entries.get(uuid, {}).get("pending")}
+    apart_from = {*apart_from, *begun}
     owners = {uuid: each["owner"] for uuid, each in entries.items() if each["owner"] and uuid not in apart_from}
     held = {
         uuid: machine.host.uuid

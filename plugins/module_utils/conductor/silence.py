@@ -16,6 +16,7 @@ from .errors import HostNotAsked, HostNotLost, HostUnknown
 
 NO_ANSWER, HUNG, UNPREPARED, NOT_ASKED = "UNREACHABLE", "LibvirtTimeout", "HostNotPrepared", HostNotAsked.__name__
 CLOSED = NO_ANSWER + ": closed"
+NOT_IN_REGISTRY = "the registry does not know it"  # nobody has asked it, and it has nothing that others may want
 
 
 def is_there(reason: str) -> bool:
@@ -78,7 +79,8 @@ def check_lost(
 ) -> None:
     """Raise HostNotLost if a host that was declared lost answers: by its name, or by a uuid of those ``called`` so."""
     for host in sorted(reasons):
-        if is_there(reasons[host]) and set(lost) & {host, *(called or {}).get(host, ())}:
+        may_be_lost = not is_there(reasons[host]) or reasons[host].startswith(NOT_IN_REGISTRY)
+        if not may_be_lost and set(lost) & {host, *(called or {}).get(host, ())}:
             raise HostNotLost("%s is there, but: %s" % (host, reasons[host]), hint=hints.mend_lost_host(host))
 
 

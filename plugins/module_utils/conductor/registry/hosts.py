@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Seq
 from ...model import host_document, nics
 from ...model.lifecycle import CLAIM, CLAIMED
 from ...model.messages import Document
-from .. import fleet
+from .. import fleet, silence
 from ..fleet import Report
 from ..plan import Instance
 from ..procedures.steps import Found, Procedure, Scan
@@ -87,7 +87,7 @@ def reports(seen: Mapping[str, Seen], names: Iterable[str], live: Mapping[str, R
                 with WRONG:
                     found[name]["document"] = with_reserved(known.host, found[name]["document"])
         elif known is None:
-            found[name] = {"reason": "the registry does not know it: %s" % UNKNOWN}
+            found[name] = {"reason": "%s: %s" % (silence.NOT_IN_REGISTRY, UNKNOWN)}
         elif not known.host["trusted"]:
             found[name] = {"reason": "the registry does not trust what it said: berth.kvm.audit says why"}
         else:

@@ -15,11 +15,13 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import (
     silence,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import (
+    HostNotLost,
     HostUnknown,
     InstanceUnknown,
     RecordOutdated,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet, read_fleet
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import hosts
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, host_hints
 
 BARE, BROKEN = "HostNotPrepared: the host h1 is not prepared", "LibvirtUnavailable: no"
@@ -34,6 +36,14 @@ def test_a_host_that_is_not_prepared_is_to_be_prepared_and_others_are_to_be_repa
     assert silence.hint(["h1", "h2"], {"h1": BARE, "h2": BARE}) == host_hints.prepare_host("h1,h2")
     assert silence.hint(["h1", "h2"], {"h1": BARE, "h2": BROKEN}) == hints.mend_lost_host("h1, h2")
     assert silence.hint(["h1", "h2"], {"h1": BARE, "h2": "UNREACHABLE: no route"}) == host_hints.prepare_host("h1")
+
+
+def test_a_host_that_the_registry_does_not_know_may_be_named_as_lost_and_one_that_answers_not():
+    """As after a remove_host that was killed: it is in the inventory still, and nobody asks it."""
+    unknown = hosts.reports({}, ["h1"], {})["h1"]["reason"]
+    silence.check_lost(["h1"], {"h1": unknown})
+    with pytest.raises(HostNotLost, match="h1 is there, but"):
+        silence.check_lost(["h1"], {"h1": BARE})
 
 
 OFF = dict.fromkeys(("h1", "h2"), "UNREACHABLE: no route")
