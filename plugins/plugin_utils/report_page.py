@@ -374,7 +374,8 @@ def page_path(value: Optional[str], fleet: Fleet) -> str:
     path = os.path.abspath(value or _default(fleet))
     if not path.endswith(ENDING) or os.path.basename(path) == ENDING:
         raise InvalidInput(VARIABLE, value, "a file name that ends in .html")
-    for file in (path, data_path(path)):
+    has_folder = value or os.path.isdir(os.path.dirname(path))  # that of its own is made with the first one
+    for file in (path, data_path(path)) if has_folder else ():
         check_replaceable(
             file, VARIABLE, file, _is_report, "a new file or an earlier report: the existing file is neither"
         )

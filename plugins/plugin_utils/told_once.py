@@ -24,7 +24,7 @@ def told(text: str, short: str = "see above") -> str:
 
 def failure(task: Any, result: Dict[str, Any], host: str = "") -> Dict[str, Any]:
     """What Ansible gets of a failed result that was told; ``host``: which one failed, if not all of the run."""
-    if is_for_programs(C.DEFAULT_STDOUT_CALLBACK) or _has_rescue(task):
+    if is_for_programs(C.DEFAULT_STDOUT_CALLBACK) or _is_read(task):
         return result
     text, code = str(result["msg"]), str(result["error_code"])
     begin = "%s: " % host if host else ""
@@ -32,8 +32,10 @@ def failure(task: Any, result: Dict[str, Any], host: str = "") -> Dict[str, Any]
     return {"failed": True, "error_code": code, "msg": told(begin + full, "%s: see above" % code)}
 
 
-def _has_rescue(task: Any) -> bool:
-    """Whether a play of somebody's own rescues it: that reads why it failed in the result."""
+def _is_read(task: Any) -> bool:
+    """Whether a play of somebody's own goes on after it, and reads why it failed in the result."""
+    if getattr(task, "ignore_errors", None):
+        return True
     block = task._parent
     while block is not None and not getattr(block, "rescue", None):
         block = block._parent

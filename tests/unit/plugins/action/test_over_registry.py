@@ -160,7 +160,7 @@ def held(uuid, **more):
 
 
 def code_of(result):
-    return (result.get("error") or {}).get("code")
+    return result.get("error_code") or (result.get("error") or {}).get("code")
 
 
 @pytest.fixture

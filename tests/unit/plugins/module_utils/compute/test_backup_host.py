@@ -349,7 +349,9 @@ def test_a_port_waits_for_as_long_as_the_largest_backup_of_a_run_may_be_compared
 
 def test_what_is_no_paper_makes_no_backup(web, to, monkeypatch):
     monkeypatch.setattr(
-        away.papers, "pack", lambda _draft, _directory, path: backup_chain.durable.write_at(path, b"{}" * 256, 0o600)
+        away.place,
+        "pack_papers",
+        lambda _draft, _directory, path: backup_chain.durable.write_at(path, b"{}" * 256, 0o600),
     )
     assert code(Fleet(web, to).play("backup")) == "BackupNotKept"
 
