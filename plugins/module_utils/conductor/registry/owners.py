@@ -128,11 +128,11 @@ def _others(uuid: str, entry: Document, host: str, seen: Seen) -> List[str]:
 
 
 def _owned_twice(uuid: str, entry: Document, owners: List[Tuple[str, Document]], seen: Seen) -> Decided:
-    """No run makes a third one while the registry names these hosts."""
+    """The registry names all of them: each run asks both, so that none goes on with one or makes a third."""
     hosts = [host for host, _record in owners]
     told = "%s own it" % " and ".join(sorted(map(seen.name_of, hosts)))
-    found = entry if entry["owner"] in hosts else {**entry, "pending": _begun_on(entry, hosts, keys.CREATE)}
-    return found, Difference(entry["name"], told, mends=False)
+    others = [host for host in hosts if host != entry["owner"]]
+    return {**entry, "pending": _begun_on(entry, others, keys.CREATE)}, Difference(entry["name"], told, mends=False)
 
 
 def _begun(entry: Document, records: List[Tuple[str, Document]], seen: Seen) -> Decided:

@@ -101,6 +101,9 @@ def test_two_owners_are_left_to_a_person(site):
     ended = site.audit()
     assert told(ended)[0] == ("web1", False) and all(host in ended.differences[0].text for host in (there, other))
     assert site.entry("web1")["owner"] == site.host_uuid(there)
+    # a run that asked the owner alone would start its copy beside the other one
+    assert set(keys.hosts_of(site.entry("web1"))) == {site.host_uuid(there), site.host_uuid(other)}
+    assert site.playbook("start", "web1", mark=site.mark()) and "keep_one_copy" in site.hints["web1"]
 
 
 def moved(site, name):
