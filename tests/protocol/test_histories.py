@@ -167,6 +167,15 @@ def test_what_was_shelved_and_deleted_is_made_anew_where_no_registry_heard_of_th
     assert histories.play(HOSTS, NAMES, gone) is None
 
 
+def test_a_quota_that_a_run_has_changed_and_changed_back_beside_an_audit_stays(monkeypatch):
+    monkeypatch.setattr(histories, "ON_ENGINE", True)
+    names = tuple("web%d" % number for number in range(1, 7))
+    audit = Asked("audit", ("web2",), 1841521381, lost="off", confirmed=True, cut=2)
+    clone = Asked("clone", ("web1",), 2844404114, host=2, lost="dead", confirmed=True, same_host=True)
+    beside = Step("run", (audit, clone), number=1145676107)
+    assert histories.play(HOSTS, names, [run("create", names, 4175471192), beside]) is None
+
+
 BACKUP, RESTORED = Step("engine_backup"), Step("engine_restored")
 
 

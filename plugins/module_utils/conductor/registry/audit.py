@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Set, Tuple
 
 from ...model import registry_hints
 from ...model.messages import Document
@@ -106,16 +106,20 @@ def _mended(kept: contents.Kept, documents: Mapping[str, Any]) -> Procedure[Tupl
     mended: List[str] = []
     busy: List[str] = []
     expected = {key: keys.document(key, kept.found.get(key)) for key in documents}
+    moved: Set[str] = (
+        set()
+    )  # the quotas of instances that a run changes meanwhile: they may be as they were, by other ones
     for key in sorted(documents):  # the instances before the quotas
         of_quota = _of_quota(key, expected[key], documents[key])
         change = functools.partial(_mend, expected=expected, key=key, document=documents[key], of_quota=of_quota)
-        if (yield from transacted(change, closed=True)):
+        if key not in moved and (yield from transacted(change, closed=True)):
             mended.append(key)
             expected.update(
                 {quota: _exchanged(expected[quota], *of_quota[quota]) for quota in of_quota if quota in expected}
             )
         else:
             busy.append(key)
+            moved.update(of_quota)
     return mended, busy
 
 
