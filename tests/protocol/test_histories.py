@@ -176,6 +176,19 @@ def test_a_quota_that_a_run_has_changed_and_changed_back_beside_an_audit_stays(m
     assert histories.play(HOSTS, names, [run("create", names, 4175471192), beside]) is None
 
 
+def test_an_audit_gives_no_address_to_an_instance_that_a_run_moves_meanwhile(monkeypatch):
+    """The registry does not know that of a guest that was adopted: its entry, which the run has changed, would not tell of it."""
+    monkeypatch.setattr(histories, "ON_ENGINE", True)
+    resize = Asked("resize", FOUND, 1711559925, host=4, lost="dead", state="stopped", grown=("db",))
+    audit = Asked("audit", ("web4",), 3535954736, host=3, lost="dead", confirmed=True, same_host=True)
+    steps = [
+        Step("make_guest", host=3),
+        run("adopt", FOUND, 3376024626),
+        Step("run", (resize, audit), number=1806729210),
+    ]
+    assert histories.play(5, ["web1", "web2", "web3", "web4"], steps) is None
+
+
 BACKUP, RESTORED = Step("engine_backup"), Step("engine_restored")
 
 

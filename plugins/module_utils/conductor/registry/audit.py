@@ -106,20 +106,20 @@ def _mended(kept: contents.Kept, documents: Mapping[str, Any]) -> Procedure[Tupl
     mended: List[str] = []
     busy: List[str] = []
     expected = {key: keys.document(key, kept.found.get(key)) for key in documents}
-    moved: Set[str] = (
-        set()
-    )  # the quotas of instances that a run changes meanwhile: they may be as they were, by other ones
-    for key in sorted(documents):  # the instances before the quotas
+    # instances that a run changes meanwhile, and their quotas, which may have the value again that they had
+    theirs: Set[str] = set()
+    for key in sorted(documents, key=lambda each: (not each.startswith(keys.INSTANCES), each)):
         of_quota = _of_quota(key, expected[key], documents[key])
         change = functools.partial(_mend, expected=expected, key=key, document=documents[key], of_quota=of_quota)
-        if key not in moved and (yield from transacted(change, closed=True)):
+        concerned = {each for each in (key, documents[key], expected[key]) if isinstance(each, str)}
+        if theirs.isdisjoint(concerned) and (yield from transacted(change, closed=True)):
             mended.append(key)
             expected.update(
                 {quota: _exchanged(expected[quota], *of_quota[quota]) for quota in of_quota if quota in expected}
             )
         else:
             busy.append(key)
-            moved.update(of_quota)
+            theirs.update([key[len(keys.INSTANCES) :], *of_quota])
     return mended, busy
 
 
