@@ -63,8 +63,7 @@ class ActionModule(ControllerAction):
         entries = _assertions(args) if args["question"] == "assert" else []
         kept_free = Whole(0, len(hosts)).check(number(args["kept_free"]), "berth_kept_free")
         failures = fleet_options.whole("berth_failures", args["failures"], 1)
-        if not failures and not args["away"]:
-            raise InvalidInput("berth_failures", failures, "a whole number from 1 to 3")
+        Whole(0 if args["away"] else 1, 3).check(failures, "berth_failures")
         known = known_fleet(self, task_vars, hosts)
         for field, number_of in _failures(args, entries, failures):
             _check_not_too_many(len(known.fleet.documents) + len(args["like"]), number_of, field)

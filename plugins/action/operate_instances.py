@@ -223,9 +223,8 @@ class ActionModule(LocateInstances, MovesInstances):
         found = {}
         for argument, names in OPERATIONS[operation].given.items():
             values = self.values_of(task_vars, name, names)
-            said = [
-                values[each] for each in names if values.get(each) not in ("", None)
-            ]  # a survey sends no answer as ""
+            # a survey sends no answer as ""
+            said = [values[each] for each in names if values.get(each) not in ("", None)]
             found.update({argument: said[0]} if said else {})
         return found
 

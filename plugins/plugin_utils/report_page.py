@@ -374,8 +374,8 @@ def page_path(value: Optional[str], fleet: Fleet) -> str:
     path = os.path.abspath(value or _default(fleet))
     if not path.endswith(ENDING) or os.path.basename(path) == ENDING:
         raise InvalidInput(VARIABLE, value, "a file name that ends in .html")
-    has_folder = value or os.path.isdir(os.path.dirname(path))  # that of its own is made with the first one
-    for file in (path, data_path(path)) if has_folder else ():
+    is_to_be_made = _is_in_own_folder(path) and not os.path.isdir(os.path.dirname(path))
+    for file in () if is_to_be_made else (path, data_path(path)):
         check_replaceable(
             file, VARIABLE, file, _is_report, "a new file or an earlier report: the existing file is neither"
         )
@@ -389,13 +389,18 @@ def data_path(page: str) -> str:
 def write_report(page: str, html: str, document: Any) -> None:
     """Write both files, each completely or not at all, readable by their owner only."""
     try:
-        if os.path.dirname(page) == state_directory.path_of(FOLDER):
+        if _is_in_own_folder(page):
             with state_directory.opened(FOLDER, make=True):
                 pass
         write_document(data_path(page), document)
         write_private(page, html.encode("utf-8"))
     except OSError as error:
         raise unwritable(VARIABLE, page, error) from None
+
+
+def _is_in_own_folder(page: str) -> bool:
+    """Whether it is where a page without a path is, in a folder that the first one makes."""
+    return os.path.dirname(page) == state_directory.path_of(FOLDER)
 
 
 def _default(fleet: Fleet) -> str:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The failure of a task of ours, told once: Ansible would write it twice, with lines of a playbook, and once more as JSON. A
-document for programs has all of it, and so has a rescue of somebody's own play."""
+document for programs has all of it, and so has a play of somebody's own that goes on after it."""
 
 from __future__ import annotations
 

@@ -6,12 +6,13 @@ give such an instance its name: the inventory says which uuid a name has. No nam
 
 from __future__ import annotations
 
-from typing import Iterable, List, Optional
+from typing import Collection, Optional
 
 from ..model import fleet_hints, hints
 from ..model.errors import BerthError, InstanceExists
 from ..model.identity import DEFAULT_PROJECT, NAME, instance_uuid
 from .fleet import Fleet, Place
+from .locate import generation_of
 
 
 class InstanceRenamed(BerthError):
@@ -37,12 +38,12 @@ def name_it(fleet: Fleet, name: str, uuid: str) -> str:
     return hints.name_adopted(uuid) if was_adopted(fleet, uuid) else fleet_hints.name_renamed(name, uuid)
 
 
-def check_name(name: str, project: str, uuid: str, places: Iterable[Place], becomes: Optional[str] = None) -> None:
+def check_name(name: str, project: str, uuid: str, places: Collection[Place], becomes: Optional[str] = None) -> None:
     """Raise InstanceRenamed if the instance has another name, unless it has that which it is to get (``becomes``). The name of
     an adopted guest is what the inventory says. Of two copies the later one has its name: a host may have been restored whole."""
     kept = uuid != instance_uuid(project, name)
-    copies = sorted(places, key=_age)
-    for place in (each for each in copies if _age(each) == _age(copies[-1])):
+    latest = generation_of(places)
+    for place in (each for each in places if generation_of([each]) == latest):
         told = place.get("own_name") or (place["name"] if kept else None)
         if (
             told in (None, uuid)
@@ -55,10 +56,6 @@ def check_name(name: str, project: str, uuid: str, places: Iterable[Place], beco
             "%s is %s of project %s, as %s says" % (name, told, place["project_id"] or DEFAULT_PROJECT, place["host"]),
             hint=fleet_hints.name_renamed(told if NAME.match(told) else "NAME", uuid),
         )
-
-
-def _age(place: Place) -> List[int]:
-    return place["generation"] or []
 
 
 def check_new(name: str, project: str, uuid: str) -> None:

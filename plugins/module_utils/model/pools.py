@@ -39,9 +39,8 @@ def other_disks(doc: Document) -> Dict[str, Document]:
 # bytes.
 # MiB that an instance takes at once, however thin its disks are: its seed, the headers of its disks, their first blocks
 LEAST_FREE_MB = 16
-MOST_OF_OTHERS_PERCENT = (
-    10  # of a pool, before facts and doctor warn: what a file system keeps for root, and a few cached images
-)
+# of a pool, before facts and doctor warn: what a file system keeps for root, and a few cached images
+MOST_OF_OTHERS_PERCENT = 10
 
 
 def lacks_bytes(document: Document, pool: Optional[str]) -> Optional[str]:

@@ -188,10 +188,14 @@ def _gone_there(uuid: str, host: str, seen: Seen) -> int:
     """In which epoch the owner removed it, -1 if it did not say so. No other host needs to vouch for it: the registry does. Where
     the owner gave it away, as a registry from a backup may not know, the last one that got it has to say so."""
     told = seen.fleet.told_of(uuid)
-    note = told.get(host) or {"gone": None, "left": None}
-    left = max([each["left"] for each in told.values() if each["left"]], default=None) if note["left"] else None
-    gone = [each["gone"] for each in told.values() if each["gone"] and left and each["gone"] >= left]
-    return max([each[0] for each in (note["gone"], *gone) if each], default=-1)
+    note = told.get(host)
+    if not note:
+        return -1
+    gone = [note["gone"]]
+    if note["left"]:
+        last = max(each["left"] for each in told.values() if each["left"])
+        gone += [each["gone"] for each in told.values() if each["gone"] and each["gone"] >= last]
+    return max((each[0] for each in gone if each), default=-1)
 
 
 def _pending(uuid: str, entry: Document, seen: Seen, at_rest: bool = False) -> List[Document]:
