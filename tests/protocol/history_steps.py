@@ -475,8 +475,30 @@ def settle(player, rounds=8):
     for name, machine in world.machines.items():
         if name in world.inventory and not machine.host.settings.prepared:  # it was removed, and comes back
             player.play_run("prepare_hosts", world.names, host=name)
+    names = follow_all(player, list(world.entries.first), rounds)
+    unshelve(player, names)
+    if world.engine and enrol_all(player, names):
+        names = follow_all(player, list(world.entries.first), rounds)
+    check_end(player, names)
+
+
+def enrol_all(player, names):
+    """All hosts belong to the registry again. A host that was said to be lost may have another copy of an instance, which is told
+    now. -> whether something had to be done for it"""
+    errors = player.play_run("use_registry", names)
+    for name in sorted(errors)[:1]:  # one of all
+        history_hints.follow(player, name, errors[name], random.Random(7))
+        player.world.check()
+    if not errors or not player.play_run("use_registry", names):
+        history_engine.check_hosts(player.world)
+    return bool(errors)
+
+
+def follow_all(player, left, rounds):
+    """Creates until nothing is refused, or nothing helps. ``left``: the first names of the instances; what is followed may give them
+    others. -> the names of those that can be helped"""
+    world = player.world
     dice = random.Random(7)
-    left = list(world.entries.first)  # what is followed may give them other names
     for _round in range(rounds):
         names = {world.entries.called[first]: first for first in left}
         errors = player.play_run("create", list(names), player.lost())
@@ -492,10 +514,7 @@ def settle(player, rounds=8):
                 left.remove(names[name])
     else:
         raise Violation("H5 create is still refused: %s" % "\n  ".join(dict.fromkeys(player.trail[-12:])))
-    unshelve(player, list(names))
-    if world.engine and not player.play_run("use_registry", list(names)):
-        history_engine.check_hosts(world)
-    check_end(player, list(names))
+    return list(names)
 
 
 def unshelve(player, names):
