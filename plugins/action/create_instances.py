@@ -39,7 +39,7 @@ from ..plugin_utils.inventory_variables import (
 from ..plugin_utils.place_instances import PlaceInstances
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
-from ..plugin_utils.together import own_part
+from ..plugin_utils.shared_task import own_part
 
 MOST_ASKED_ABOUT = 1000  # instances
 READ = {"operation": "place", "looks": True, "digests": True, "most": MOST_ASKED_ABOUT}

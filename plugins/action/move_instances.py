@@ -12,7 +12,7 @@ from ..plugin_utils.moving_instances import Asked, MovesInstances
 from ..plugin_utils.plain import plain
 from ..plugin_utils.second_look import after_second_look, of_one
 from ..plugin_utils.selection import check_play
-from ..plugin_utils.together import NO_INSTANCE, done_together, ended_together, failing, noted
+from ..plugin_utils.shared_task import NO_INSTANCE, done_together, ended_together, failing, noted
 
 # What is done with a plan of the playbook, which no later task carries out again.
 CARRIED_OUT = {"id": "", "action": None, "names": [], "moves": {}, "errors": {}}

@@ -45,7 +45,7 @@ from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
 from ..plugin_utils.second_look import after_second_look
 from ..plugin_utils.selection import check_play, in_inventory
-from ..plugin_utils.together import own_part
+from ..plugin_utils.shared_task import own_part
 from ..plugin_utils.whose_variables import fixed_addresses
 
 MINUTES = "berth_backup_minutes"

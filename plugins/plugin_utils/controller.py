@@ -17,7 +17,7 @@ from ..module_utils.conductor.silence import is_there
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.safe_text import visible_all
-from . import host_ends, known_ansible, run_facts, run_report, tags, together, told_once
+from . import host_ends, known_ansible, run_facts, run_report, shared_task, tags, told_once
 from .berth_name import selected_by_name
 from .inventory_variables import raw_vars
 from .plain import plain, rendered
@@ -111,7 +111,7 @@ def outcomes_reported(action, result):
     """The end of a run, for the file of berth_report; None while others are at work."""
     if "outcomes" not in result:
         return None
-    known = together.noted(action, {outcome["instance"]: outcome for outcome in result["outcomes"]})
+    known = shared_task.noted(action, {outcome["instance"]: outcome for outcome in result["outcomes"]})
     left_out = result["ansible_facts"]["berth_results"]["left_out"]
     return None if None in known.values() else {"outcomes": list(known.values()), "hosts_left_out": left_out}
 

@@ -9,9 +9,9 @@ from typing import Collection, Dict, List
 
 from ..module_utils.fleet import plan_file
 from ..module_utils.fleet.check import check
-from ..module_utils.fleet.order import Move
 from ..module_utils.fleet.plan_file import Written
 from ..module_utils.fleet.state import Fleet
+from ..module_utils.fleet.waves import Move, batches
 from ..module_utils.model.messages import Document
 from .known_fleet import Known, waits_for_confirm
 
@@ -27,7 +27,7 @@ def parts(
     check(known.fleet, waves, written.goal.closed, ends)
     first.append([(uuid, each.host) for uuid, each in known.fleet.instances.items() if each.name in confirm])
     found = [part for part in first if part]
-    return found + [part for wave in waves for part in plan_file.batches(wave, known.fleet, at_once, per_host)]
+    return found + [part for wave in waves for part in batches(wave, known.fleet, at_once, per_host)]
 
 
 def _unconfirmed(written: Written, known: Known) -> List[Move]:

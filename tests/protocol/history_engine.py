@@ -21,7 +21,7 @@ META = {"schema": keys.SCHEMA, "incarnation": "one", "kind": "etcd", "open": Tru
 PLAYBOOKS = {
     "create": 30, "delete": 10, "start": 6, "stop": 6, "reboot": 3, "recover": 3, "refresh": 8, "audit": 6,
     "resize": 8, "cold_migrate": 6, "live_migrate": 8, "confirm_resize": 5, "revert_resize": 5, "confirm_due": 1,
-    "shelve": 4, "unshelve": 4, "remove_host": 4, "prepare_hosts": 5,
+    "shelve": 4, "unshelve": 4, "remove_host": 4, "prepare_hosts": 5, "apply_plan": 5,
     "clone": 6, "rename": 6, "adopt": 6, "leave": 2,
 }  # fmt: skip
 EVENTS = {

@@ -46,12 +46,12 @@ class Network:
         ))  # fmt: skip
         monkeypatch.setattr(moving_host.address, "of_host", lambda _setting, name: name)
         monkeypatch.setattr(moving_host.block_jobs, "check_no_others_jobs", lambda *_: None)
-        monkeypatch.setattr(moving_host.following.Asked, "check", lambda _self: None)
+        monkeypatch.setattr(moving_host.watchdog.Asked, "check", lambda _self: None)
         monkeypatch.setattr(moving_host.network, "check", lambda *_: None)
         monkeypatch.setattr(moving_host.arrival, "check", lambda *_: None)
         history_live.set_up(world, monkeypatch)
         monkeypatch.setattr(moving_host.left_backup, "end_backup_of", lambda *_: None)
-        monkeypatch.setattr(moving_host, "increment", types.SimpleNamespace(
+        monkeypatch.setattr(moving_host, "precopy", types.SimpleNamespace(
             tidy=lambda *_: None, is_possible=lambda *_: False, discard_scratch=lambda *_: None,
             what_is_missing=lambda _record, manifest: (manifest, {}),
         ))  # fmt: skip

@@ -60,7 +60,7 @@ ONLY_FOR = {
         "who knows an instance's disks has it, the others never read an image",
     ),
     "module_utils/compute/move/moving_host.py": ({"migration"}, "who only looks at a host has onlooker.py"),
-    "module_utils/compute/move/increment.py": (
+    "module_utils/compute/move/precopy.py": (
         {"migration"},
         "who only looks at a host copies nothing",
     ),

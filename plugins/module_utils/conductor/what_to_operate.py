@@ -17,7 +17,7 @@ from .fleet import Fleet
 from .gossip import will_own
 from .locate import generation_of, locate, locate_to_delete, locate_to_run, locate_to_take_back, locate_to_unlock
 from .operations import OPERATIONS
-from .recovery import to_recover
+from .start_after_outage import to_recover
 
 FIND = {
     **{operation: locate_to_run for operation, row in OPERATIONS.items() if row.runs},

@@ -11,8 +11,8 @@ from typing import Collection, Mapping, Sequence, Tuple
 
 from ..model import fleet_hints
 from ..model.errors import BerthError
-from .order import Move, bound_for
 from .state import Fleet, State
+from .waves import Move, bound_for
 
 
 class PlanNotLegal(BerthError):

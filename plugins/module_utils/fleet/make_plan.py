@@ -15,9 +15,9 @@ from typing import Collection, Dict, List, NamedTuple, Tuple
 from . import goals, one_by_one, propose
 from .check import PlanNotLegal, check
 from .goals import BALANCE, CONSOLIDATE, DRAIN, OF_HOSTS, REPAIR, RETURN, Goal
-from .order import Move, Ordered, after, ordered
 from .state import Fleet, State
 from .terms import Empty, Terms, terms
+from .waves import Move, Ordered, after, ordered
 
 FIRST_ROUNDS = 3  # in which the solver looks at the places alone, and an order is found afterwards if there is one
 MOST_ROUNDS = 12  # how often the solver is asked again after placement has refused what it proposed

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Dict, List, Sequence, Tuple
 
-from .order import Move, Ordered, enter_together
 from .state import State
 from .terms import Empty
+from .waves import Move, Ordered, enter_together
 
 
 def placed(state: State, empty: Empty, uuids: Sequence[str], targets: Sequence[str]) -> Ordered:

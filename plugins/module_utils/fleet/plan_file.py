@@ -21,8 +21,8 @@ from ..model.messages import Document
 from . import goals
 from .goals import GOALS, Goal
 from .make_plan import Plan
-from .order import Move, after
 from .state import Fleet, State, limits
+from .waves import Move, after
 
 SCHEMA = 1
 RULE = "the file that berth.kvm.plan has written"
@@ -195,21 +195,6 @@ def left(written: Written, fleet: Fleet) -> List[List[Move]]:
         for wave in written.waves
     ]
     return [wave for wave in rest if wave]
-
-
-def batches(wave: List[Move], fleet: Fleet, at_once: int, per_host: int) -> List[List[Move]]:
-    """Parts of a wave that run one after the other: at most ``at_once`` moves, and ``per_host`` from or to a host."""
-    found: List[List[Move]] = []
-    for uuid, host in wave:
-        ends = {fleet.instances[uuid].host, host}
-        for batch in found:
-            busy = [end for each, to in batch for end in (fleet.instances[each].host, to)]
-            if len(batch) < at_once and all(busy.count(end) < per_host for end in ends):
-                batch.append((uuid, host))
-                break
-        else:
-            found.append([(uuid, host)])
-    return found
 
 
 # -- reading

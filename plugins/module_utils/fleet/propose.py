@@ -16,9 +16,9 @@ from ..model import fleet_hints
 from ..model.errors import BerthError
 from ..model.request_spec import ServerGroup
 from .goals import BALANCE, CONSOLIDATE, DRAIN, REPAIR, STEPS, Goal
-from .order import Move
 from .state import AFFINITY, ANTI_AFFINITY, State
 from .terms import Terms
+from .waves import Move
 
 try:
     from ortools.sat.python import cp_model

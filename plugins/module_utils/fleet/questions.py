@@ -17,9 +17,9 @@ from ..model.messages import Document
 from ..placement.changes.would_fit import leave
 from ..placement.request import flavor_snapshot
 from . import one_by_one, propose
-from .order import enter_together, ordered
 from .state import AFFINITY, Fleet, State, refusal
 from .terms import Empty, Terms, terms
+from .waves import enter_together, ordered
 
 NEW = "one more"
 

@@ -19,7 +19,7 @@ from .. import durable, paths
 from ..disk import disk as disks
 from ..disk import owner, room
 from ..move import disks as moved_disks
-from ..move import following, left_backup
+from ..move import left_backup, watchdog
 from ..record import journal
 from . import backup_chain, make, off, running
 from .make import Part
@@ -39,7 +39,7 @@ def build(instance: Any, record: Any) -> Any:
         paths.make_directory(paths.instance(pool, record.uuid))
         owner.write(pool, record.uuid, instance.host.identify())
         instance.observe("clone copy")
-        frozen = copy(source.host, cloned, parts, following.Limit(LONGEST))
+        frozen = copy(source.host, cloned, parts, watchdog.Limit(LONGEST))
         instance.observe("clone copied")
         source.swap(journal.noted(cloned, OPERATION, into=record.name))
     _publish(pool, record, parts)

@@ -12,7 +12,7 @@ from typing import Any, List, Mapping, Optional, Sequence
 from ...model.backups import INCREMENT
 from ...model.move_errors import TransferFailed
 from ..disk import inside
-from ..move import following, storage_daemon
+from ..move import storage_daemon, watchdog
 from ..paths import BITMAP, bitmap_of
 from ..run import run
 
@@ -63,7 +63,7 @@ def copy_part(part: Any, path: str, wanted: Mapping[str, str]) -> None:
     arguments = _opened("source", path, True) + (
         part.port.blockdevs(part.size) if part.port else _opened("target", part.target, False)
     )
-    checks = [following.Asked(), *([part.port.other_end()] if part.port else [])]
+    checks = [watchdog.Asked(), *([part.port.other_end()] if part.port else [])]
     with tempfile.TemporaryFile() as log, storage_daemon.started(arguments, log) as process:
         if part.port:
             part.port.note(process.pid)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from ..move import following, transfer
+from ..move import transfer, watchdog
 from .off import CONVERT
 
 
@@ -58,7 +58,7 @@ class Port(NamedTuple):
         return [*credentials, "--blockdev", options + ",node-name=arriving", "--blockdev", sized]
 
     def other_end(self) -> Any:
-        return following.OtherEnd(self.at)
+        return watchdog.OtherEnd(self.at)
 
     def note(self, pid: int) -> None:
         """Have whoever ends the copy know the program that copies."""
@@ -69,4 +69,4 @@ class Port(NamedTuple):
         return transfer.directory(self.uuid, transfer.PID_FILE)
 
     def _follow(self, command: List[str], also: Any = ()) -> None:
-        following.follow(command, self._pid_file(), self.at, also=also)
+        watchdog.follow(command, self._pid_file(), self.at, also=also)

@@ -22,7 +22,7 @@ from ...model.backups import INCREMENT
 from ...model.errors import BerthError
 from ..connection import Bounded, require_libvirt
 from ..guest import agent, domain, qemu_nodes
-from ..move import block_jobs, following, left_backup, live_backup, storage_daemon
+from ..move import block_jobs, left_backup, live_backup, storage_daemon, watchdog
 from ..paths import BITMAP, bitmap_of, scratch_file
 from . import off
 
@@ -43,7 +43,7 @@ def drop(found: Any, path: str, kept: str) -> None:
 
 def copy(found: Any, mark: Optional[str], before: Any, parts: Sequence[Any], *also: Any) -> bool:
     """Write the disks to the files of ``parts`` (see make.Part). Those that record writes are either all copied whole, or of all
-    what changed. Without a ``mark`` no bitmap begins. ``also``: see following.follow.
+    what changed. Without a ``mark`` no bitmap begins. ``also``: see watchdog.follow.
     Return whether the guest's agent had written out its file systems."""
     guest, name, library = Bounded(found), bitmap_of(mark or ""), require_libvirt()
     shown = {block_jobs.target_of(guest, part.path): part for part in parts}
@@ -70,7 +70,7 @@ def copy(found: Any, mark: Optional[str], before: Any, parts: Sequence[Any], *al
                     part.port.write(seen, [room, *also])
                 else:
                     command = [*off.CONVERT, "--image-opts", "-O", part.target_format, "--", seen, part.target]
-                    following.follow(command, None, None, also=[room, *also])
+                    watchdog.follow(command, None, None, also=[room, *also])
     finally:
         left_backup.end_backup(guest)
         live_backup.discard_backup([socket, *map(scratch_file, files.values())])

@@ -10,7 +10,7 @@ import os
 import signal
 import time
 
-from . import following, transfer
+from . import transfer, watchdog
 
 FIRST_SECONDS = 3600  # until the source connects: in a run over many instances each waits for its turn
 QUIET_SECONDS = 60  # without the source, plus the time in which its guest shuts down
@@ -34,7 +34,7 @@ def guard(argument):
         now = connected, transfer.worked(uuid) if connected else None
         if now != before:
             # A client that lost power stays connected for ever, but sends nothing.
-            seen, limit, before = time.monotonic(), (following.STALLED_SECONDS if connected else argument["quiet"]), now
+            seen, limit, before = time.monotonic(), (watchdog.STALLED_SECONDS if connected else argument["quiet"]), now
         elif time.monotonic() - seen > limit:
             transfer.close(uuid)
             return
@@ -50,9 +50,9 @@ def _opened(uuid):
     return status.st_ino, status.st_mtime_ns
 
 
-def has_client(ports, files=following.FILES):
+def has_client(ports, files=watchdog.FILES):
     """Whether anybody is connected to one of these ports of this host."""
-    return any(connection.local_port in ports for connection in following.established(files))
+    return any(connection.local_port in ports for connection in watchdog.established(files))
 
 
 LONGEST = 86400  # s

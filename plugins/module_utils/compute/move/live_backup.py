@@ -14,7 +14,7 @@ from ...model.move_errors import TransferFailed
 from .. import paths
 from ..connection import require_libvirt
 from ..paths import scratch_file
-from . import following
+from . import watchdog
 from .block_jobs import SOCKET
 
 BACKUP_POLL_SECONDS = 0.02
@@ -111,8 +111,8 @@ def finish_backup(domain, *also):
     library = require_libvirt()
     checks = (
         *also,
-        following.Asked(),
-        following.Advance(lambda: domain.jobStats(0).get(library.VIR_DOMAIN_JOB_DISK_PROCESSED)),
+        watchdog.Asked(),
+        watchdog.Advance(lambda: domain.jobStats(0).get(library.VIR_DOMAIN_JOB_DISK_PROCESSED)),
     )
     while domain.jobInfo()[0] != library.VIR_DOMAIN_JOB_NONE:
         for check in checks:

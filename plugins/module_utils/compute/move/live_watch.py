@@ -11,8 +11,8 @@ import time
 from ...model.errors import BerthError
 from ..connection import Bounded, hear_at_once, require_libvirt
 from ..guest import qemu_nodes
-from . import following
-from .following import GONE_SECONDS, STALLED_SECONDS
+from . import watchdog
+from .watchdog import GONE_SECONDS, STALLED_SECONDS
 
 # The time limit of a live migration: after it, the migration is aborted, or the guest stopped until it has arrived.
 #
@@ -136,7 +136,7 @@ class Stalled:
         if done != self.done:
             self.done, self.since = done, now
         elif now - self.since >= GONE_SECONDS:
-            stuck = self.address is not None and following.is_stuck(self.address)
+            stuck = self.address is not None and watchdog.is_stuck(self.address)
             if stuck or told_to_end or is_gone(self.remote) or now - self.since >= STALLED_SECONDS:
                 self.since, self.stuck = now, stuck
                 break_off(self.guest)

@@ -39,15 +39,15 @@ from ..record.ledger import Ledger
 from . import (
     block_jobs,
     disks,
-    following,
     handover,
-    increment,
     left_backup,
     live,
     live_checks,
     onlooker,
+    precopy,
     storage,
     transfer,
+    watchdog,
 )
 from .merge import unstartable
 from .onlooker import Guests, Onlooker
@@ -104,7 +104,7 @@ class Effects(Guests, VolumeEffects):
 
     def check_asked(self):
         """Raise RunEnded if nobody waits for the end of this module any more."""
-        following.Asked().check()
+        watchdog.Asked().check()
 
     def power_state(self, uuid):
         return domain.state(self.connection, uuid) or "absent"
@@ -127,7 +127,7 @@ class Effects(Guests, VolumeEffects):
         self.check_owner(record)
         if record.phase in (RESIZING, RESTORING):
             self.define_unless_changed(record)
-            increment.tidy(self.connection, record.uuid, disks.manifest(self.pool_path(record), record, with_path=True))
+            precopy.tidy(self.connection, record.uuid, disks.manifest(self.pool_path(record), record, with_path=True))
         else:
             self.define(record)
         packet_filter.define(self.connection, record)
@@ -291,11 +291,11 @@ class Effects(Guests, VolumeEffects):
         if not targets or not options.get("copy_while_running"):
             return None
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
-        if not increment.is_possible(self.connection, record, manifest):
+        if not precopy.is_possible(self.connection, record, manifest):
             return None
         bandwidth = transfer.bytes_per_second(options)
         try:
-            return increment.copy_running(self.connection, record, manifest, targets, key, bandwidth)
+            return precopy.copy_running(self.connection, record, manifest, targets, key, bandwidth)
         except TransferFailed as error:
             self.check_movable(record)  # a guest whose own QEMU hangs must not be stopped
             return {"failed": str(error)}
@@ -305,12 +305,12 @@ class Effects(Guests, VolumeEffects):
             disks.layer(self.pool_path(record), record)
             return {"shared": True}
         manifest = disks.manifest(self.pool_path(record), record, with_path=True)
-        increment.discard_scratch(manifest)
+        precopy.discard_scratch(manifest)
         bandwidth = transfer.bytes_per_second(options)
-        missing, bitmaps = increment.what_is_missing(record, manifest)
+        missing, bitmaps = precopy.what_is_missing(record, manifest)
 
         def copy_rest(disk, target):
-            return increment.copy_rest(record.uuid, disk, target, bitmaps[disk["name"]], bandwidth)
+            return precopy.copy_rest(record.uuid, disk, target, bitmaps[disk["name"]], bandwidth)
 
         rest = dict.fromkeys(bitmaps, copy_rest)
         return dict(transfer.send(record.uuid, missing, targets, key, bandwidth, rest), increments=sorted(rest))

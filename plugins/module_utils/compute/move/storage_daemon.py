@@ -14,7 +14,7 @@ import time
 
 from ...model.move_errors import TransferFailed
 from ..run import PATH
-from . import following
+from . import watchdog
 
 DAEMON = "qemu-storage-daemon"
 POLL = 0.02
@@ -30,14 +30,14 @@ def started(arguments, log):
     """Gives the process, which is ended in any case. ``log``: a file for its errors."""
     command = [DAEMON, *arguments, "--chardev", "stdio,id=monitor", "--monitor", "chardev=monitor"]
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=following.ENVIRONMENT, bufsize=0
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=watchdog.ENVIRONMENT, bufsize=0
     )
     try:
         yield process
     finally:
         process.stdin.close()
         process.stdout.close()
-        following.end(process)
+        watchdog.end(process)
 
 
 def copy(monitor, wanted, *checks):
@@ -45,7 +45,7 @@ def copy(monitor, wanted, *checks):
     than no progress breaks it off."""
     monitor.ask("blockdev-backup", {"job-id": JOB, "auto-dismiss": False, **wanted})
     job = {}
-    come = following.Advance(lambda: (job.get("status"), job.get("current-progress")))
+    come = watchdog.Advance(lambda: (job.get("status"), job.get("current-progress")))
     while True:
         job.update(next(entry for entry in monitor.ask("query-jobs") if entry["id"] == JOB))
         if job["status"] == "concluded":
@@ -78,8 +78,8 @@ class Monitor:
 
     def _line(self):
         while b"\n" not in self.said:
-            if not select.select([self.process.stdout], [], [], following.STALLED_SECONDS)[0]:
-                raise TransferFailed("%s has not answered for %d s" % (DAEMON, following.STALLED_SECONDS))
+            if not select.select([self.process.stdout], [], [], watchdog.STALLED_SECONDS)[0]:
+                raise TransferFailed("%s has not answered for %d s" % (DAEMON, watchdog.STALLED_SECONDS))
             part = self.process.stdout.read(65536)
             if not part:
                 raise TransferFailed("%s ended" % DAEMON)

@@ -26,7 +26,7 @@ from ..host.address import why_not
 from ..paths import incoming_file
 from ..record.store import check_uuid
 from ..run import run
-from . import following
+from . import watchdog
 
 RUN_DIR = "/run/berth/moves"
 USER = "berth"
@@ -72,7 +72,7 @@ def worked(uuid):
     """Return the CPU time of what copies for this instance on this host. It stands still if nothing arrives."""
     try:
         names = [name for name in os.listdir(directory(uuid)) if name.endswith(".pid")]
-        return [following.spent(_pid(directory(uuid, name))) for name in names]
+        return [watchdog.spent(_pid(directory(uuid, name))) for name in names]
     except (OSError, ValueError):
         return None
 
@@ -182,7 +182,7 @@ def serve(uuid, disk, path, address, how=WRITABLE):
         log = directory(uuid, "%s.log" % disk["name"])
         with open(log, "wb") as out:
             done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=following.ENVIRONMENT, check=False
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=watchdog.ENVIRONMENT, check=False
             )
         if done.returncode == 0:
             return port
@@ -217,7 +217,7 @@ def send(uuid, disks, targets, key, bandwidth=None, rest=None, also=()):
     ``bandwidth`` in bytes/s. Return {bytes, seconds}.
 
     ``rest``: disk name -> function(disk, target) that copies what is still missing of a disk copied before. ``also``:
-    more checks that may end the copy, see following.follow.
+    more checks that may end the copy, see watchdog.follow.
     """
     ports = {target["name"]: target for target in targets}
     close(uuid)
@@ -283,7 +283,7 @@ def flush(uuid, disk, target):
 
 
 def _follow(uuid, command, target, on_percent=None, also=()):
-    following.follow(command, directory(uuid, PID_FILE), target, on_percent, also)
+    watchdog.follow(command, directory(uuid, PID_FILE), target, on_percent, also)
 
 
 def source_options(disk):

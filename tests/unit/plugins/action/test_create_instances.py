@@ -18,7 +18,7 @@ from placement_case import CATALOG, VM
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import WorkEnded
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
-from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, guest_addresses, together
+from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, guest_addresses, shared_task
 
 HOST_OF = {"web-1": "kvm1", "web-2": "kvm1", "db-1": "kvm2"}
 SECRET = "#cloud-config\npassword: wholly-secret\n"
@@ -279,9 +279,9 @@ def of_host(name, *, uuid="u", batch=("a", "b"), forks=5):
 def test_what_ended_halfway_is_done_again_by_no_other_process():
     given = {"uuid": "halfway", "batch": ["a"]}
     with pytest.raises(ZeroDivisionError):
-        together.done_together(*of_host("a", **given), lambda _hosts: 1 // 0)
+        shared_task.done_together(*of_host("a", **given), lambda _hosts: 1 // 0)
     with pytest.raises(WorkEnded):
-        together.done_together(*of_host("a", **given), lambda _hosts: pytest.fail("it was done again"))
+        shared_task.done_together(*of_host("a", **given), lambda _hosts: pytest.fail("it was done again"))
 
 
 def test_only_those_who_have_come_are_worked_for_and_each_once():
@@ -294,7 +294,7 @@ def test_only_those_who_have_come_are_worked_for_and_each_once():
         return {"parts": {name: "part of " + name for name in hosts}}
 
     def run(name):
-        return together.done_together(*of_host(name, uuid="waves", batch="abcdef"), work)[0]
+        return shared_task.done_together(*of_host(name, uuid="waves", batch="abcdef"), work)[0]
 
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
         assert list(pool.map(run, "abde")) == ["part of " + name for name in "abde"]
@@ -308,7 +308,7 @@ def test_each_batch_of_a_play_with_serial_is_worked_for():
         def work(hosts):
             return {"parts": {host: "part of " + host for host in hosts}}
 
-        return together.done_together(*of_host(name, uuid="serial", batch=batch), work)[0]
+        return shared_task.done_together(*of_host(name, uuid="serial", batch=batch), work)[0]
 
     found = [run(name, batch) for batch in ("ab", "cd", "e") for name in batch]
     assert found == ["part of " + name for name in "abcde"]
@@ -322,7 +322,7 @@ def test_who_waited_and_has_no_part_in_the_work_has_not_failed():
         return {"parts": {host: "part of " + host for host in hosts if host == "a"}}
 
     def run(name):
-        return together.done_together(*of_host(name, **given), work)[0]
+        return shared_task.done_together(*of_host(name, **given), work)[0]
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         assert list(pool.map(run, "ab")) == ["part of a", {}]

@@ -21,7 +21,7 @@ from ansible_collections.berth.kvm.plugins.plugin_utils import (
     delegates,
     move_options,
     moving_instances,
-    together,
+    shared_task,
 )
 from ansible_collections.berth.kvm.plugins.plugin_utils.controller import outcomes_reported
 from ansible_collections.berth.kvm.plugins.plugin_utils.moving_instances import Asked
@@ -246,10 +246,10 @@ def test_the_last_of_those_that_were_planned_together_ends_the_run_for_all(host,
 def test_the_report_is_not_finished_while_others_of_the_task_are_at_work(host):
     play = SimpleNamespace(_uuid=secrets.token_hex(8))
     task = SimpleNamespace(_task=SimpleNamespace(_uuid=secrets.token_hex(8), get_play=lambda: play))
-    together.noted(task, {"web-2": None})
+    shared_task.noted(task, {"web-2": None})
     ended = host.run()
     assert outcomes_reported(task, ended) is None
-    together.noted(task, {"web-2": {"instance": "web-2"}})
+    shared_task.noted(task, {"web-2": {"instance": "web-2"}})
     told = outcomes_reported(task, ended)["outcomes"]
     assert [each["instance"] for each in told] == ["web-2", "web-1"]
 
@@ -259,8 +259,8 @@ def test_the_report_has_what_earlier_tasks_and_batches_of_the_play_did(host):
     first, second = (
         SimpleNamespace(_task=SimpleNamespace(_uuid=secrets.token_hex(8), get_play=lambda: play)) for _each in "ab"
     )
-    together.noted(first, {"web-2": {"instance": "web-2"}, "web-1": {"instance": "web-1", "state": "migrated"}})
-    together.noted(first, {"web-3": None})  # its process ended: that is no business of the next task
+    shared_task.noted(first, {"web-2": {"instance": "web-2"}, "web-1": {"instance": "web-1", "state": "migrated"}})
+    shared_task.noted(first, {"web-3": None})  # its process ended: that is no business of the next task
     told = outcomes_reported(second, host.run())["outcomes"]
     assert [each["instance"] for each in told] == ["web-1", "web-2"] and "flavor" in told[0]
 

@@ -17,7 +17,7 @@ from small_disks import holds, web_off, write
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts, away, backup_chain, place, store
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import following, transfer
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import transfer, watchdog
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.backup_host import (
     Run,
     list_backups,
@@ -239,7 +239,7 @@ def test_a_copy_that_fails_leaves_nothing_on_either_host_and_says_why(web, to, m
 @pytest.mark.follows("make_room_for_backups")
 def test_a_backup_host_that_is_full_is_to_be_given_room_and_not_the_pool_of_the_instance(web, to, monkeypatch):
     def fill(*_arguments, **_more):
-        raise following.failed("qemu-img convert failed with 1: No space left on device")
+        raise watchdog.failed("qemu-img convert failed with 1: No space left on device")
 
     first, _second = back_up(web, to)["id"], back_up(web, to, full=True)
     monkeypatch.setattr(away.make.off, "copy_whole", fill)

@@ -16,10 +16,10 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import ma
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import agent, domain, qemu_nodes
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import (
     block_jobs,
-    following,
     left_backup,
     live_backup,
     storage_daemon,
+    watchdog,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.compute.paths import bitmap_of
 from ansible_collections.berth.kvm.plugins.module_utils.model.backups import FULL, INCREMENT
@@ -95,7 +95,7 @@ def guest(monkeypatch):
     def follow(command, *_given, **_more):
         found.done.append(("read", tuple(command[-2:]), command[command.index("-O") + 1]))
 
-    monkeypatch.setattr(following, "follow", follow)
+    monkeypatch.setattr(watchdog, "follow", follow)
     monkeypatch.setattr(left_backup, "end_backup", lambda _guest: found.done.append(("end",)))
     monkeypatch.setattr(agent, "freeze", lambda _found: found.done.append(("freeze",)) or True)
     monkeypatch.setattr(agent, "thaw", lambda _found: found.done.append(("thaw",)))
@@ -166,7 +166,7 @@ def test_what_fails_after_a_backup_has_begun_ends_it_and_leaves_nothing_beside_t
     def fail(*_arguments, **_more):
         raise TransferFailed("Input/output error")
 
-    for place, name in ((following, "follow"), (off, "copy_part")):
+    for place, name in ((watchdog, "follow"), (off, "copy_part")):
         monkeypatch.setattr(place, name, fail)
     with pytest.raises(TransferFailed, match="Input/output"):
         running.copy(guest, NOW, BEFORE, parts(**kinds))
@@ -181,12 +181,12 @@ def test_no_backup_of_a_running_guest_begins_or_goes_on_where_its_disks_have_no_
     assert guest.done == []
     left = iter([live_backup.LEAST_ROOM, 1])
     monkeypatch.setattr(live_backup.paths, "free_bytes", lambda _path: next(left))
-    monkeypatch.setattr(following, "follow", lambda *_given, also: [each.check() for each in also])
+    monkeypatch.setattr(watchdog, "follow", lambda *_given, also: [each.check() for each in also])
     with pytest.raises(TransferFailed, match="only 0 MiB"):
         running.copy(guest, NOW, None, parts())
     monkeypatch.setattr(live_backup.paths, "free_bytes", lambda _path: 1 << 40)
     with pytest.raises(TransferFailed, match="not ended within 0 s"):
-        running.copy(guest, NOW, None, parts(), following.Limit(0))
+        running.copy(guest, NOW, None, parts(), watchdog.Limit(0))
     assert ("end",) in guest.done
 
 

@@ -163,11 +163,11 @@ def test_a_copy_of_a_guest_that_runs_ends_before_its_build_is_killed(web, copied
     power.start(web.instance(), None, None)
     monkeypatch.setattr(make.block_jobs, "check_no_others_jobs", lambda *_arguments: None)
     monkeypatch.setattr(make.left_backup, "forget", lambda _found: None)
-    now = clone.following.time.monotonic()
+    now = clone.watchdog.time.monotonic()
 
     def slow(_found, _backup, _since, _parts, limit):
         limit.check()
-        monkeypatch.setattr(clone.following.time, "monotonic", lambda: now + clone.LONGEST + 60)
+        monkeypatch.setattr(clone.watchdog.time, "monotonic", lambda: now + clone.LONGEST + 60)
         limit.check()
 
     monkeypatch.setattr(make.running, "copy", slow)

@@ -11,7 +11,7 @@ import pytest
 from fleet_case import SUBSETS, WEB, Fleet
 from records import plant
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, gossip, locate, recovery
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, gossip, locate, start_after_outage
 
 
 def test_a_host_that_is_lost_for_good_is_replaced_and_owns_nothing_when_it_is_back(fleet):
@@ -48,7 +48,7 @@ def test_a_run_with_a_lost_host_killed_after_any_call_leaves_its_old_copy_at_res
             with pytest.raises((errors.InstanceUnknown, errors.RecordOutdated)):
                 locate.locate(fleet.read(), "web1", WEB)
             with pytest.raises((errors.InstanceUnknown, errors.RecordOutdated)):
-                recovery.to_recover(fleet.read(), "web1", WEB, [])
+                start_after_outage.to_recover(fleet.read(), "web1", WEB, [])
         if len(done) < stop:
             assert made > 1
             return

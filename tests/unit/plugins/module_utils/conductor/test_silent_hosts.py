@@ -10,7 +10,7 @@ import pytest
 from fleet_case import HAPPENINGS, NAMES, SUBSETS, WEB, copied, record_and_domain_lost, renamed, unmounted
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import whereabouts
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, locate, recovery
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors, locate, start_after_outage
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints
 
 
@@ -89,7 +89,7 @@ def test_a_host_that_answers_in_place_of_a_silent_one_has_its_instances_when_a_p
         assert fleet.run(lost=lost) == "InstanceUnknown" and fleet.hint == fleet_hints.renamed_or_copied("copy", "h1")
     assert fleet.read().verdicts["copy"].endswith(fleet.hint)
     with pytest.raises(errors.InstanceUnknown):
-        recovery.to_recover(fleet.read(), "web1", WEB, [])
+        start_after_outage.to_recover(fleet.read(), "web1", WEB, [])
     if it_is == "a copy":
         fleet.hosts["h1"].up = True
         assert fleet.run() == "InstanceUnknown", "both answer: nobody knows which is right"

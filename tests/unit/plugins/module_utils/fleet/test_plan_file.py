@@ -11,7 +11,7 @@ import dataclasses
 import pytest
 from plans_case import fleet, instance
 
-from ansible_collections.berth.kvm.plugins.module_utils.fleet import make_plan, plan_file
+from ansible_collections.berth.kvm.plugins.module_utils.fleet import make_plan, plan_file, waves
 from ansible_collections.berth.kvm.plugins.module_utils.fleet.goals import Goal
 from ansible_collections.berth.kvm.plugins.module_utils.fleet.plan_file import PlanStale
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
@@ -147,6 +147,6 @@ def test_a_file_of_something_else_is_named_and_what_is_expected(document):
 def test_a_wave_is_made_in_parts_with_so_many_moves_in_all_and_of_each_host():
     found = fleet(SIZES, HERE)
     wave = [("x", "c"), ("y", "b"), ("z", "c")]
-    assert plan_file.batches(wave, found, 4, 4) == [wave]
-    assert plan_file.batches(wave, found, 2, 4) == [wave[:2], wave[2:]]
-    assert plan_file.batches(wave, found, 4, 1) == [[("x", "c")], [("y", "b")], [("z", "c")]]
+    assert waves.batches(wave, found, 4, 4) == [wave]
+    assert waves.batches(wave, found, 2, 4) == [wave[:2], wave[2:]]
+    assert waves.batches(wave, found, 4, 1) == [[("x", "c")], [("y", "b")], [("z", "c")]]

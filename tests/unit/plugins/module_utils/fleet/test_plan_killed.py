@@ -11,7 +11,7 @@ import itertools
 import pytest
 from plans_case import fleet, group, instance, told
 
-from ansible_collections.berth.kvm.plugins.module_utils.fleet import make_plan, plan_file, propose
+from ansible_collections.berth.kvm.plugins.module_utils.fleet import make_plan, plan_file, propose, waves
 from ansible_collections.berth.kvm.plugins.module_utils.fleet.check import PlanNotLegal, check
 from ansible_collections.berth.kvm.plugins.module_utils.fleet.goals import Goal
 
@@ -34,7 +34,7 @@ STAGES = (BEFORE, CLAIMED, SWITCHED, DONE)
 def moments(at_once):
     """({uuid: its stage} of all moves of the plan, at each moment at which a run may be killed)."""
     begin = fleet(SIZES, HERE)
-    parts = [part for wave in WAVES for part in plan_file.batches(wave, begin, at_once, 2)]
+    parts = [part for wave in WAVES for part in waves.batches(wave, begin, at_once, 2)]
     seen = []
     for number, part in enumerate(parts):
         for stages in itertools.product(STAGES, repeat=len(part)):

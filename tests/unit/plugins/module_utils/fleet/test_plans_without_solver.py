@@ -13,9 +13,9 @@ from plans_case import fleet, group, instance, told
 from ansible_collections.berth.kvm.plugins.module_utils.fleet import make_plan, propose, questions
 from ansible_collections.berth.kvm.plugins.module_utils.fleet.check import PlanNotLegal, check
 from ansible_collections.berth.kvm.plugins.module_utils.fleet.goals import Goal
-from ansible_collections.berth.kvm.plugins.module_utils.fleet.order import ordered
 from ansible_collections.berth.kvm.plugins.module_utils.fleet.propose import SolverMissing
 from ansible_collections.berth.kvm.plugins.module_utils.fleet.state import State
+from ansible_collections.berth.kvm.plugins.module_utils.fleet.waves import ordered
 
 DRAIN_A = Goal("drain", frozenset(("a",)))
 

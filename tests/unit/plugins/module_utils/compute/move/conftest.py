@@ -51,7 +51,7 @@ def make_fleet(make_host, wanted, monkeypatch, tmp_path):
     monkeypatch.setattr(moving_host.disks, "manifest", lambda *_args, **_more: [])
     monkeypatch.setattr(moving_host.health, "check_answers", lambda *_: None)
     monkeypatch.setattr(moving_host.block_jobs, "check_no_others_jobs", lambda *_: None)
-    monkeypatch.setattr(moving_host.increment, "tidy", lambda *_: None)
+    monkeypatch.setattr(moving_host.precopy, "tidy", lambda *_: None)
     monkeypatch.setattr(moving_host.disk_chain, "differences", lambda *_: [])
     monkeypatch.setattr(moving_host.network, "check", lambda *_: None)
     monkeypatch.setattr(moving_host.arrival, "check", lambda *_: None)

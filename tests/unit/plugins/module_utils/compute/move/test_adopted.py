@@ -91,7 +91,7 @@ def fleet(make_host, monkeypatch, tmp_path):
             if hasattr(part, check):
                 monkeypatch.setattr(part, check, lambda *_: None)
     monkeypatch.setattr(moving_host.block_jobs, "check_no_others_jobs", lambda *_: None)
-    monkeypatch.setattr(moving_host.increment, "tidy", lambda *_: None)
+    monkeypatch.setattr(moving_host.precopy, "tidy", lambda *_: None)
     monkeypatch.setattr(moving_host.transfer, "close", lambda *_: None)
     monkeypatch.setattr(moving_host.paths, "remove_console_logs", lambda *_: None)
     monkeypatch.setattr(moving_host.firmware, "check_here", lambda *_: None)

@@ -219,7 +219,7 @@ def effects(monkeypatch):
     monkeypatch.setattr(hosts.packet_filter, "define", lambda *_all: done.append("filters"))
     monkeypatch.setattr(domain, "start", lambda *_all: done.append("start"))
     monkeypatch.setattr(hosts.gate, "permit", lambda *_all: None)
-    monkeypatch.setattr(hosts.increment, "tidy", lambda *_all: None)
+    monkeypatch.setattr(hosts.precopy, "tidy", lambda *_all: None)
     monkeypatch.setattr(hosts.disks, "manifest", lambda *_all, **_more: [])
     host_effects = hosts.Effects.__new__(hosts.Effects)
     compute = fake_libvirt.NamedHost(paths.POOL_PATH)

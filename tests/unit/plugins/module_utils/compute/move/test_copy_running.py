@@ -15,9 +15,9 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection, paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import (
     block_jobs,
-    increment,
     left_backup,
     live_backup,
+    precopy,
 )
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
@@ -58,7 +58,7 @@ class Guest:
 def guest(tmp_path, monkeypatch):
     made = Guest(tmp_path)
     monkeypatch.setattr(connection, "libvirt", fake_libvirt.library())
-    monkeypatch.setattr(increment.guests, "find", lambda *_arguments: made)
+    monkeypatch.setattr(precopy.guests, "find", lambda *_arguments: made)
     monkeypatch.setattr(live_backup, "socket_of", lambda _domain: str(tmp_path / "socket"))
 
     def end(_domain):
@@ -67,9 +67,9 @@ def guest(tmp_path, monkeypatch):
 
     monkeypatch.setattr(left_backup, "end_backup", end)
     monkeypatch.setattr(live_backup, "forget_checkpoints", lambda _domain: made.left.discard("checkpoints"))
-    monkeypatch.setattr(increment.live_backup, "finish_backup", lambda _domain: made.changes.append("written"))
+    monkeypatch.setattr(precopy.live_backup, "finish_backup", lambda _domain: made.changes.append("written"))
     monkeypatch.setattr(
-        increment, "copy_by_daemon", lambda _uuid, disk, path, *_more: made.changes.append((disk["name"], path))
+        precopy, "copy_by_daemon", lambda _uuid, disk, path, *_more: made.changes.append((disk["name"], path))
     )
     return made
 
@@ -96,7 +96,7 @@ class Sent:
 def whole(top):
     """The numbers of the copies of the first disk that count as whole."""
     root = str(top / "root")
-    return [number for number in range(3) if os.path.lexists(increment.copied_mark(root, RECORD, number))]
+    return [number for number in range(3) if os.path.lexists(precopy.copied_mark(root, RECORD, number))]
 
 
 def manifest(top):
@@ -106,14 +106,14 @@ def manifest(top):
 def copy(guest, monkeypatch, again=0, error=None):
     """Copy once, and ``again`` so many times. -> Sent"""
     sent = Sent(guest.top, error)
-    monkeypatch.setattr(increment.transfer, "send", sent)
+    monkeypatch.setattr(precopy.transfer, "send", sent)
 
     def repeat(copies, _rate):
         for number in range(1, again + 1):
             copies.again(number)
 
-    monkeypatch.setattr(increment, "repeat", repeat)
-    increment.copy_running(None, RECORD, manifest(guest.top), [], "key", None)
+    monkeypatch.setattr(precopy, "repeat", repeat)
+    precopy.copy_running(None, RECORD, manifest(guest.top), [], "key", None)
     return sent
 
 
@@ -127,7 +127,7 @@ def test_libvirt_notes_the_writes_of_the_disks_that_are_copied_from_the_moment_o
     """Where a disk has no bitmap, what the guest writes after its copy would lack on the destination."""
     copy(guest, monkeypatch)
     ((backup, checkpoint),) = guest.begun
-    name = increment.bitmap_name(RECORD, 0)
+    name = precopy.bitmap_name(RECORD, 0)
     assert chosen(backup, "backup", "yes") == chosen(checkpoint, "checkpoint", "bitmap") == ["vda", "vdc"]
     assert chosen(backup, "backup", "no") == chosen(checkpoint, "checkpoint", "no") == ["vdb", "vdd"]
     assert checkpoint.findtext("name") == name and chosen(checkpoint, "bitmap", name) == ["vda", "vdc"]
@@ -160,7 +160,7 @@ def test_a_further_copy_has_what_was_written_since_the_one_before_it_began(guest
     copy(guest, monkeypatch, again=2)
     since = [backup.findtext("incremental") for backup, _checkpoint in guest.begun]
     began = [checkpoint.findtext("name") for _backup, checkpoint in guest.begun]
-    assert since == [None, *began[:2]] and began == [increment.bitmap_name(RECORD, number) for number in range(3)]
+    assert since == [None, *began[:2]] and began == [precopy.bitmap_name(RECORD, number) for number in range(3)]
     changes = [(name, paths.scratch_file(str(guest.top / name))) for name in ("root", "data-db")]
     assert guest.changes == ["written", *changes] * 2
 
@@ -168,9 +168,9 @@ def test_a_further_copy_has_what_was_written_since_the_one_before_it_began(guest
 def test_the_room_for_further_copies_is_that_of_the_storage_with_the_least(guest, monkeypatch):
     """libvirt writes what changed beside each disk: a pool that is full pauses its guests."""
     free = [5, 3]
-    monkeypatch.setattr(increment.os, "statvfs", lambda _path: SimpleNamespace(f_bavail=free.pop(), f_frsize=4096))
+    monkeypatch.setattr(precopy.os, "statvfs", lambda _path: SimpleNamespace(f_bavail=free.pop(), f_frsize=4096))
     chosen_disks = [disk for disk in manifest(guest.top) if disk["format"] == "qcow2"]
-    assert increment.Copies(guest, RECORD, chosen_disks, None, None).room() == 3 * 4096
+    assert precopy.Copies(guest, RECORD, chosen_disks, None, None).room() == 3 * 4096
 
 
 def test_no_copy_begins_or_goes_on_where_what_the_guest_overwrites_has_no_room(guest, monkeypatch):
@@ -179,7 +179,7 @@ def test_no_copy_begins_or_goes_on_where_what_the_guest_overwrites_has_no_room(g
     for free, begun in (([least - 1], 0), ([least, least - 1], 1)):
         guest.begun, left = [], iter(free)
         monkeypatch.setattr(
-            increment.os, "statvfs", lambda _p, left=left: SimpleNamespace(f_bavail=next(left), f_frsize=1)
+            precopy.os, "statvfs", lambda _p, left=left: SimpleNamespace(f_bavail=next(left), f_frsize=1)
         )
         with pytest.raises(TransferFailed, match="1023 MiB are free"):
             copy(guest, monkeypatch)

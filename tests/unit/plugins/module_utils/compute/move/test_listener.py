@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import following, listener, transfer
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import listener, transfer, watchdog
 
 UUID = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 
@@ -108,7 +108,7 @@ def test_the_port_of_a_later_copy_is_left_alone(opened, monkeypatch):
 
 def test_one_who_is_connected_and_sends_nothing_for_too_long_is_as_good_as_gone(opened, monkeypatch):
     """A host that lost its power says no goodbye: the connection stays for ever."""
-    monkeypatch.setattr(following, "STALLED_SECONDS", 0.5)
+    monkeypatch.setattr(watchdog, "STALLED_SECONDS", 0.5)
     server, process = opened
     with socket.create_connection(server.getsockname()):
         thread = watching(server, quiet=60)
@@ -117,7 +117,7 @@ def test_one_who_is_connected_and_sends_nothing_for_too_long_is_as_good_as_gone(
 
 
 def test_a_copy_that_comes_on_keeps_its_port(opened, monkeypatch):
-    monkeypatch.setattr(following, "STALLED_SECONDS", 0.5)
+    monkeypatch.setattr(watchdog, "STALLED_SECONDS", 0.5)
     monkeypatch.setattr(transfer, "worked", lambda uuid: time.monotonic())
     server, _process = opened
     with socket.create_connection(server.getsockname()):

@@ -16,7 +16,7 @@ from data_disk_case import GIB, holds, info, needs_qemu_img, pool, record, write
 from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import layers
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import ImageInvalid
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domain
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, increment, live_checks, transfer
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import disks, live_checks, precopy, transfer
 from ansible_collections.berth.kvm.plugins.module_utils.model.migration import check_same_disks
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationConflict
 from ansible_collections.berth.kvm.plugins.module_utils.model.request_spec import RequestSpec
@@ -65,7 +65,7 @@ def test_it_is_read_and_written_as_a_file_when_the_guest_is_off_and_others_while
     assert transfer.source_options(without).startswith("driver=qcow2,")
     arriving = {each["name"]: each for each in disks.expected(pool(snapped), record("IN"), found.values())}
     assert [transfer.form(arriving[name]) for name in ("data-logs", "data-send")] == ["raw", "qcow2"]
-    assert [each["name"] for each in increment._recording(found.values())] == ["root", "data-send"]
+    assert [each["name"] for each in precopy._recording(found.values())] == ["root", "data-send"]
 
 
 @pytest.mark.parametrize("wrong", [{"whole": 0}, {"whole": 513}, {"whole": "1G"}, {"whole": 1 << 60}])

@@ -104,7 +104,7 @@ def test_a_run_that_took_the_move_up_since_is_not_disturbed():
 
 def test_a_hang_of_the_guests_own_qemu_is_no_reason_to_stop_it(monkeypatch):
     from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import GuestHung
-    from ansible_collections.berth.kvm.plugins.module_utils.compute.move import increment, moving_host
+    from ansible_collections.berth.kvm.plugins.module_utils.compute.move import moving_host, precopy
     from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
     def fails(*_given):
@@ -115,8 +115,8 @@ def test_a_hang_of_the_guests_own_qemu_is_no_reason_to_stop_it(monkeypatch):
 
     effects = moving_host.Effects(SimpleNamespace(connection=None))
     monkeypatch.setattr(moving_host.disks, "manifest", lambda *_given, **_more: [])
-    monkeypatch.setattr(increment, "is_possible", lambda *_given: True)
-    monkeypatch.setattr(increment, "copy_running", fails)
+    monkeypatch.setattr(precopy, "is_possible", lambda *_given: True)
+    monkeypatch.setattr(precopy, "copy_running", fails)
     monkeypatch.setattr(effects, "pool_path", lambda _record: "/pool")
     given = None, [{"name": "root"}], "k", {"copy_while_running": True}
     monkeypatch.setattr(effects, "check_movable", lambda _record: None)

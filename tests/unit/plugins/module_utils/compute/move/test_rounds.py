@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import increment
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import precopy
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import RunEnded, TransferFailed
 
 MIB = 1 << 20
@@ -21,7 +21,7 @@ class LibvirtError(Exception):
 
 @pytest.fixture(autouse=True)
 def library(monkeypatch):
-    monkeypatch.setattr(increment, "require_libvirt", lambda: SimpleNamespace(libvirtError=LibvirtError))
+    monkeypatch.setattr(precopy, "require_libvirt", lambda: SimpleNamespace(libvirtError=LibvirtError))
 
 
 class Copies:
@@ -47,7 +47,7 @@ class Copies:
 
 
 def repeated(copies, rate=8 * MIB):
-    increment.repeat(copies, rate)
+    precopy.repeat(copies, rate)
     return copies.made
 
 
@@ -65,7 +65,7 @@ def test_what_a_fast_link_carries_in_a_moment_is_little():
 
 def test_a_guest_that_writes_as_fast_as_it_is_copied_is_not_copied_for_ever():
     assert repeated(Copies(200, 190, 180)) == [1]
-    assert len(repeated(Copies(*(10000 * 0.79**number for number in range(30)), room=10**6))) == increment.MOST
+    assert len(repeated(Copies(*(10000 * 0.79**number for number in range(30)), room=10**6))) == precopy.MOST
 
 
 def test_a_pool_that_what_is_copied_again_might_fill_is_left_alone():

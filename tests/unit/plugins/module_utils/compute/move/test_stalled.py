@@ -11,7 +11,7 @@ import fake_libvirt
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import block_jobs, following, live_watch
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import block_jobs, live_watch, watchdog
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
 GONE, LONG = live_watch.GONE_SECONDS, live_watch.STALLED_SECONDS
@@ -72,8 +72,8 @@ def sent(monkeypatch):
     """sent(times, address): the kernel has sent again so often what that end has not acknowledged."""
 
     def to(times, address="192.0.2.2"):
-        found = [following.Connection(40000, address, 49152, times)]
-        monkeypatch.setattr(following, "established", lambda: iter(found))
+        found = [watchdog.Connection(40000, address, 49152, times)]
+        monkeypatch.setattr(watchdog, "established", lambda: iter(found))
 
     return to
 
@@ -81,7 +81,7 @@ def sent(monkeypatch):
 def test_what_does_not_come_on_ends_soon_if_the_destination_answers_and_acknowledges_nothing(cut_after, sent):
     """Where large packets are lost on the way, libvirt's keepalive comes through. The job itself is ended too: on shared
     storage no disk is copied whose connection could be cut."""
-    sent(following.MOST_REPEATED)
+    sent(watchdog.MOST_REPEATED)
     guest = Guest()
     assert cut_after(guest, GONE - 1, ALIVE, address="192.0.2.2") == 0 and guest.times_ended == 0
     assert cut_after(guest, GONE + 1, ALIVE, address="192.0.2.2") == 1 and guest.times_ended == 1
@@ -89,7 +89,7 @@ def test_what_does_not_come_on_ends_soon_if_the_destination_answers_and_acknowle
 
 @pytest.mark.parametrize(
     "times, to, coming_on",
-    [(following.MOST_REPEATED - 1, "192.0.2.2", False), (9, "192.0.2.3", False), (9, "192.0.2.2", True)],
+    [(watchdog.MOST_REPEATED - 1, "192.0.2.2", False), (9, "192.0.2.3", False), (9, "192.0.2.2", True)],
     ids=["packets lost now and then", "another host", "a slow link"],
 )
 def test_no_other_migration_ends_for_that(cut_after, sent, times, to, coming_on):

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import following
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import watchdog
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 STUCK = (
@@ -20,13 +20,11 @@ def test_a_connection_is_found_by_the_address_and_port_of_its_other_end(family, 
     with socket.create_server((address, 0), family=family) as server:
         port = server.getsockname()[1]
         with socket.create_connection((address, port)) as client:
-            found = [each for each in following.established() if (each.address, each.port) == (address, port)]
+            found = [each for each in watchdog.established() if (each.address, each.port) == (address, port)]
             assert found == [(client.getsockname()[1], address, port, 0)]
 
 
 @pytest.mark.parametrize("state, repeated", [("01", [10]), ("06", [])], ids=["established", "closed"])
 def test_how_often_something_was_sent_again_without_an_answer_is_read_of_what_is_established(tmp_path, state, repeated):
     (tmp_path / "tcp").write_text(HEAD + STUCK % state)
-    assert [
-        each.repeated for each in following.established((str(tmp_path / "tcp"), str(tmp_path / "none")))
-    ] == repeated
+    assert [each.repeated for each in watchdog.established((str(tmp_path / "tcp"), str(tmp_path / "none")))] == repeated

@@ -104,3 +104,18 @@ def _units(state: State, moves: Mapping[str, str]) -> List[List[Move]]:
 
 def _size(state: State, uuid: str) -> int:
     return int(state.fleet.instances[uuid].request["flavor"]["memory_mb"])
+
+
+def batches(wave: List[Move], fleet: Fleet, at_once: int, per_host: int) -> List[List[Move]]:
+    """Parts of a wave that run one after the other: at most ``at_once`` moves, and ``per_host`` from or to a host."""
+    found: List[List[Move]] = []
+    for uuid, host in wave:
+        ends = {fleet.instances[uuid].host, host}
+        for batch in found:
+            busy = [end for each, to in batch for end in (fleet.instances[each].host, to)]
+            if len(batch) < at_once and all(busy.count(end) < per_host for end in ends):
+                batch.append((uuid, host))
+                break
+        else:
+            found.append([(uuid, host)])
+    return found

@@ -21,7 +21,7 @@ from .. import paths
 from ..connection import require_libvirt
 from ..disk import inside
 from ..guest import domain as guests
-from . import block_jobs, disks, following, left_backup, live_backup, storage, storage_daemon, transfer
+from . import block_jobs, disks, left_backup, live_backup, storage, storage_daemon, transfer, watchdog
 
 # A cold move: how often the writes of a running guest are copied again before it stops.
 MOST = 10
@@ -31,7 +31,7 @@ GAIN = 0.8  # of what was left before: a guest that writes as fast as its disks 
 
 
 def repeat(copies, rate):
-    """Copy again until little is left. ``copies``: increment.Copies after the first; ``rate`` of the first, in bytes/s.
+    """Copy again until little is left. ``copies``: precopy.Copies after the first; ``rate`` of the first, in bytes/s.
     A failed copy is the last; its part is copied after the guest has stopped."""
     library, little = require_libvirt(), max(LITTLE_BYTES, rate * LITTLE_SECONDS)
     before = float("inf")
@@ -69,9 +69,9 @@ def copy_by_daemon(uuid, disk, path, target, bandwidth, wanted):
         with open(transfer.directory(uuid, transfer.PID_FILE), "w") as file:
             file.write(str(process.pid))
         monitor = storage_daemon.Monitor(process)
-        job = storage_daemon.copy(monitor, wanted, following.Asked(), following.OtherEnd(target))
+        job = storage_daemon.copy(monitor, wanted, watchdog.Asked(), watchdog.OtherEnd(target))
     if job.get("error"):
-        raise following.failed("copying the rest: %s" % job["error"])
+        raise watchdog.failed("copying the rest: %s" % job["error"])
     return job["total-progress"]
 
 

@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.move import following
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import watchdog
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import RunEnded, TransferFailed
 
@@ -30,15 +30,15 @@ def port():
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(following, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(following, "GONE_SECONDS", 0.1)
+    monkeypatch.setattr(watchdog, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(watchdog, "GONE_SECONDS", 0.1)
 
 
 @pytest.fixture
 def asker(monkeypatch):
     """The end of the module's output that the run which started it reads."""
     reading, writing = os.pipe()
-    monkeypatch.setattr(following, "ASKED_BY", writing)
+    monkeypatch.setattr(watchdog, "ASKED_BY", writing)
     yield reading
     for fd in (reading, writing):
         with contextlib.suppress(OSError):
@@ -53,7 +53,7 @@ def pid_file(tmp_path):
 @pytest.fixture
 def follow(pid_file):
     def run(script, there, on_percent=None):
-        following.follow(["sh", "-c", script], str(pid_file), there, on_percent)
+        watchdog.follow(["sh", "-c", script], str(pid_file), there, on_percent)
 
     return run
 
@@ -63,8 +63,8 @@ def sent(monkeypatch):
     """How often this host has sent again what ``there`` did not acknowledge."""
 
     def repeated(there, times):
-        found = [following.Connection(40000, there["host"], there["port"], times)]
-        monkeypatch.setattr(following, "established", lambda: iter(found))
+        found = [watchdog.Connection(40000, there["host"], there["port"], times)]
+        monkeypatch.setattr(watchdog, "established", lambda: iter(found))
 
     return repeated
 
@@ -93,27 +93,27 @@ def test_a_copy_that_says_nothing_for_long_goes_on_while_its_other_end_is_there(
 def test_a_copy_of_which_nothing_arrives_is_ended_though_its_other_end_takes_connections(follow, port, pid_file, sent):
     """Small packets arrive and large ones do not: the MTU on the way is less than that of the hosts."""
     there = target(port)
-    sent(there, following.MOST_REPEATED)
+    sent(there, watchdog.MOST_REPEATED)
     with pytest.raises(TransferFailed, match="127.0.0.1 answers on port .* has acknowledged nothing for") as ended:
         follow("exec sleep 60", there)
     assert has_ended(pid_file) and ended.value.hint == host_hints.compare_mtu("127.0.0.1")
-    sent(there, following.MOST_REPEATED - 1)
+    sent(there, watchdog.MOST_REPEATED - 1)
     follow("sleep 0.5", there)
 
 
 def test_a_copy_goes_on_after_a_stall_of_the_network_although_tcp_waits_for_as_long_again(monkeypatch):
     """After 25 s without any packet, TCP sends again at 51 s only. New connections are taken meanwhile."""
     now = [0.0]
-    monkeypatch.setattr(following.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(following, "LOOK_SECONDS", 10.0)
-    monkeypatch.setattr(following, "GONE_SECONDS", 30.0)
-    end = following.OtherEnd({"host": "127.0.0.1", "port": 1})
+    monkeypatch.setattr(watchdog.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(watchdog, "LOOK_SECONDS", 10.0)
+    monkeypatch.setattr(watchdog, "GONE_SECONDS", 30.0)
+    end = watchdog.OtherEnd({"host": "127.0.0.1", "port": 1})
     monkeypatch.setattr(end, "_answers", lambda: now[0] > 25)
-    monkeypatch.setattr(following, "is_stuck", lambda *_: 6 < now[0] < 51)
+    monkeypatch.setattr(watchdog, "is_stuck", lambda *_: 6 < now[0] < 51)
     for at in (10, 20, 30, 40, 50, 60, 70):
         now[0] = float(at)
         end.check()
-    monkeypatch.setattr(following, "is_stuck", lambda *_: True)
+    monkeypatch.setattr(watchdog, "is_stuck", lambda *_: True)
     now[0] = 80.0
     end.check()
     now[0] = 100.0
@@ -123,7 +123,7 @@ def test_a_copy_goes_on_after_a_stall_of_the_network_although_tcp_waits_for_as_l
 
 def test_what_does_not_arrive_elsewhere_ends_no_other_copy(follow, port, sent):
     there = target(port)
-    sent({"host": "127.0.0.2", "port": there["port"]}, following.MOST_REPEATED)
+    sent({"host": "127.0.0.2", "port": there["port"]}, watchdog.MOST_REPEATED)
     follow("sleep 0.5", there)
 
 
@@ -135,14 +135,14 @@ def test_what_a_copy_says_is_followed_and_why_it_failed_is_told(follow, port):
 
 
 def test_a_copy_that_does_not_come_on_is_ended_though_its_other_end_is_there(follow, port, pid_file, monkeypatch):
-    monkeypatch.setattr(following, "STALLED_SECONDS", 0.3)
+    monkeypatch.setattr(watchdog, "STALLED_SECONDS", 0.3)
     with pytest.raises(TransferFailed, match="the copy has made no progress for"):
         follow("exec sleep 60", target(port))
     assert has_ended(pid_file)
 
 
 def test_a_copy_that_works_and_says_nothing_comes_on(follow, port, monkeypatch):
-    monkeypatch.setattr(following, "STALLED_SECONDS", 0.5)
+    monkeypatch.setattr(watchdog, "STALLED_SECONDS", 0.5)
     work = "import time\nwhile time.process_time() < 1.5: sum(range(10000))"
     follow("exec %s -ISc '%s'" % (sys.executable, work), target(port))
 
@@ -152,7 +152,7 @@ def test_a_copy_that_works_and_says_nothing_comes_on(follow, port, monkeypatch):
 )
 def test_a_copy_comes_on_by_what_it_computes_and_by_what_the_kernel_does_for_it(part, work):
     def used():
-        return int(following.spent(os.getpid())[("user", "system").index(part)])
+        return int(watchdog.spent(os.getpid())[("user", "system").index(part)])
 
     before, began = used(), getattr(os.times(), part)
     while getattr(os.times(), part) < began + 0.1:
@@ -162,7 +162,7 @@ def test_a_copy_comes_on_by_what_it_computes_and_by_what_the_kernel_does_for_it(
 
 def test_a_real_copy_from_a_disk_that_hangs_is_ended(tmp_path, monkeypatch, pid_file, port):
     """As from a guest whose QEMU stopped: connections are taken, no answer comes."""
-    monkeypatch.setattr(following, "STALLED_SECONDS", 1.0)
+    monkeypatch.setattr(watchdog, "STALLED_SECONDS", 1.0)
     disk, address = tmp_path / "disk.raw", tmp_path / "nbd"
     disk.write_bytes(os.urandom(1 << 20) * 64)
     server = subprocess.Popen(["qemu-nbd", "--persistent", "--shared=4", "-f", "raw", "-k", str(address), str(disk)])
@@ -185,7 +185,7 @@ def test_a_real_copy_from_a_disk_that_hangs_is_ended(tmp_path, monkeypatch, pid_
         stop = threading.Timer(1.0, server.send_signal, [signal.SIGSTOP])
         stop.start()
         with pytest.raises(TransferFailed, match="the copy has made no progress for"):
-            following.follow(command, str(pid_file), target(port))
+            watchdog.follow(command, str(pid_file), target(port))
         assert has_ended(pid_file)
     finally:
         server.kill()
