@@ -37,6 +37,7 @@ from . import (
     registry_access,
     remembered_failures,
     seeds,
+    uploads,
 )
 from .answers_of_hosts import FOUND, all_hosts, known_of, read_reports, reader, replies
 from .controller import ControllerAction, new_token, outcomes_reported, plan_result
@@ -293,14 +294,22 @@ class PlaceInstances(ControllerAction):
             seed=seeds.seed(run_variables, args["seed"], approval.seed_of(approved or {})),
             explained=bool(keeping.most_bytes or verbosity() or not args["plan"]),
         )
-        lacking = {name: lacks[name] for name, each in instances.items() if each["state"] == CLAIMING}
-        unknown = catalog.unknown_hosts(known_hosts(task_vars, hosts))
-        lines = (*unknown, *decision.forced(instances), *decision.unread(instances), *lost_data.warnings(instances))
-        for line in (*lines, *ways_in.warnings(lacking)):
+        for line in (
+            *catalog.unknown_hosts(known_hosts(task_vars, hosts)),
+            *self._warnings(run, instances, lacks, decision),
+        ):
             warn(line)
         if approved is not None:
             approval.hold_to(instances, approved)
         return self._result_of(run, wanted, placed, decision, keeping)
+
+    def _warnings(self, run, instances, lacks, decision):
+        """Of images to upload only where nothing is built: otherwise the build tells it."""
+        new = [name for name, each in instances.items() if each["state"] == CLAIMING]
+        builds = run.is_plan and not self._task.check_mode
+        files = () if builds else uploads.missing(instances[name]["spec"] for name in new)
+        lines = (*decision.forced(instances), *decision.unread(instances), *lost_data.warnings(instances))
+        return (*lines, *files, *ways_in.warnings({name: lacks[name] for name in new}))
 
     def _backups(self, run, wanted):
         """uuid -> the backups of each instance to take over whose disks no host sees."""
