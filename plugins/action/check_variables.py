@@ -10,7 +10,7 @@ from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils import authority, run_report, trust
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.inventory_variables import kvm_hosts
-from ..plugin_utils.selection import check_hosts_selected
+from ..plugin_utils.selection import hosts_selected
 from ..plugin_utils.variables import check_settings, check_variables
 
 
@@ -24,8 +24,7 @@ class ActionModule(ControllerAction):
         run_report.begin(self, task_vars)
         check_variables(self, task_vars, kvm_hosts(task_vars, args["hosts"]))
         if args["hosts"] is not None:
-            check_hosts_selected(task_vars, args["hosts"])
-            check_settings(task_vars, args["hosts"])
+            check_settings(task_vars, hosts_selected(task_vars, args["hosts"]))
             if trust.wanted(task_vars, args["hosts"]):
                 authority.check()
         if args["members"] == []:

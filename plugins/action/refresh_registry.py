@@ -11,7 +11,7 @@ from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.registry_runs import run_of
 from ..plugin_utils.screen import say
-from ..plugin_utils.selection import check_hosts_selected
+from ..plugin_utils.selection import hosts_selected
 
 
 class ActionModule(ControllerAction):
@@ -22,7 +22,7 @@ class ActionModule(ControllerAction):
 
     def act(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])
-        check_hosts_selected(task_vars, hosts)
+        hosts_selected(task_vars, hosts)
         if "ansible_limit" in task_vars:
             hosts = [host for host in hosts if host in task_vars["ansible_play_hosts_all"]]
         run, engine = run_of(self, task_vars, hosts)

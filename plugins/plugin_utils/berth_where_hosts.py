@@ -18,7 +18,7 @@ from ..module_utils.placement.jmespath_query import Query
 from ..module_utils.placement.scheduler import host_states
 from .plain import plain
 from .screen import say
-from .selection import check_hosts_selected
+from .selection import hosts_selected
 
 VARIABLE = "berth_where_hosts"
 DECISIONS = ("show_fleet", "maintain_host", "plan_maintenance", "rolling_reboot")  # of the playbooks that evaluate it
@@ -57,7 +57,7 @@ def shown(action: Any, task_vars: Dict[str, Any], documents: Mapping[str, Docume
     found = selected(action, task_vars, documents)
     if "ansible_limit" not in task_vars:
         return found
-    check_hosts_selected(task_vars, list(documents))
+    hosts_selected(task_vars, list(documents))
     return [name for name in found if name in task_vars["ansible_play_hosts_all"]]
 
 

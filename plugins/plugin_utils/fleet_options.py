@@ -33,6 +33,7 @@ _NUMBERS = {
     "berth_watch_seconds": Whole(1, 86400),
     "berth_watch_share": Whole(1, 100, "percent"),
 }
+_NUMBERS["berth_failures"].rule = "a whole number from 1 to 3; in rolling_reboot also 0"
 _LONGEST_REASON = 200
 
 

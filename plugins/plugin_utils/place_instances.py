@@ -21,13 +21,24 @@ from ..module_utils.conductor.registry.engine import Known, OnEngine, seen_by
 from ..module_utils.conductor.registry.hosts import Seen
 from ..module_utils.model import address_clash, nics, ways_in
 from ..module_utils.model.catalog import Catalog
-from ..module_utils.model.errors import BerthError, InvalidInput, joined, together
+from ..module_utils.model.errors import BerthError, InvalidInput, together
 from ..module_utils.model.errors_of_instances import of_several
 from ..module_utils.model.identity import IDENTITY, check_name, project_of, uuid_of
 from ..module_utils.model.lifecycle import CLAIM
 from ..module_utils.placement.filters.query import QueryFilter, check_hint
-from ..module_utils.placement.request import build_request, checked_variables
-from . import acting, backup_runs, berth_name, end_of_create, receipts, registry_access, remembered_failures, seeds
+from ..module_utils.placement.request import build_request
+from . import (
+    acting,
+    backup_runs,
+    berth_name,
+    beside_catalog,
+    end_of_create,
+    receipts,
+    registry_access,
+    remembered_failures,
+    seeds,
+    uploads,
+)
 from .answers_of_hosts import FOUND, all_hosts, known_of, read_reports, reader, replies
 from .controller import ControllerAction, new_token, outcomes_reported, plan_result
 from .driving import carry_out
@@ -109,7 +120,7 @@ def _request(run, name, values, catalog, hosts):
     check_no_group("inventory_hostname", name, run.task_vars["groups"] if "berth_name" in run.task_vars else ())
     source = values.pop(CLONE_OF, None)
     cloned = None if source is None else _uuid_of_source(run, source)
-    places, unsaid = _places(run, name, values), berth_name.unsaid(run.task_vars, name, values)
+    places, unsaid = _places(run.fleet, name, values), berth_name.unsaid(run.task_vars, name, values)
     if berth_name.is_only_requested(run.task_vars, name):
         if not places and "berth_flavor" not in values:
             holders(run.fleet, name, uuid_of(name, values), run.lost)  # raises where it may be, if that is known
@@ -134,35 +145,16 @@ def _request(run, name, values, catalog, hosts):
     return Request(spec, who_locked(values), after_the_build, kept, unsaid), ways_in.lacks(spec, seed)
 
 
-@contextlib.contextmanager
-def _beside_own_faults(task_vars, names):
-    """A fault of the catalog is told with those of the instances whose variables are wrong whatever the catalog is."""
-    try:
-        yield
-    except BerthError as error:
-        described = [name for name in names if not berth_name.is_only_requested(task_vars, name)]
-        wrong = list(_own_faults(task_vars, described))
-        raise joined([error, *([of_several(wrong)] if wrong else [])]) from None
-
-
-def _own_faults(task_vars, names):
-    for name in names:
-        try:
-            checked_variables({**variables(task_vars, name, INSTANCE), "inventory_hostname": name})
-        except BerthError as error:
-            yield name, error
-
-
 def _uuid_of_source(run, name):
     """The inventory need not have the instance that was copied any more."""
     check_name(name, CLONE_OF)
     return uuid_of(name, variables(run.task_vars, name, IDENTITY) if name in run.task_vars["hostvars"] else {})
 
 
-def _places(run, name, values):
+def _places(fleet, name, values):
     """Where the hosts have the instance; nowhere if its name is wrong, which its request tells."""
     with contextlib.suppress(BerthError):
-        return run.fleet.places.get(uuid_of(name, values), ())
+        return fleet.places.get(uuid_of(name, values), ())
     return ()
 
 
@@ -268,15 +260,14 @@ class PlaceInstances(ControllerAction):
         keeping = receipts.settings(self, task_vars, args["receipt_dir"])
         hosts = kvm_hosts(task_vars, args["hosts"])
         names = [name for name in selected(task_vars, args["instances"], hosts) if _is_wanted(task_vars, name)]
-        with _beside_own_faults(task_vars, names):
+        fleet, registry = self._fleet(task_vars, hosts)
+        places = functools.partial(_places, fleet)
+        with beside_catalog.told_with_all(task_vars, names, places):
             catalogs = Catalogs(task_vars, names, hosts, self._loader)
         run_variables.update(catalogs.run)
         catalog = catalogs.shared
         options = {**catalog.placement, **plain(args["options"])}
-        (fleet, registry), lost = (
-            self._fleet(task_vars, hosts),
-            [*lost_hosts(run_variables), *fenced(task_vars)["hosts"]],
-        )
+        lost = [*lost_hosts(run_variables), *fenced(task_vars)["hosts"]]
         warn_of_lost(lost, known_hosts(task_vars, hosts), fleet)
         run = _Run(task_vars, run_variables, catalogs, fleet, lost, args["take_over"], args["plan"], registry)
         if args["take_over"] and fenced(task_vars)["hosts"]:
@@ -284,7 +275,7 @@ class PlaceInstances(ControllerAction):
         (requests, lacks), aggregates = together(
             [
                 lambda: self._requests(run, names, known_hosts(task_vars, hosts)),
-                lambda: catalog.aggregate_documents(plain(task_vars["groups"])),
+                lambda: placing.aggregates_of(catalog, plain(task_vars["groups"]), options),
             ]
         )
         wanted = self._wanted(run, requests)
@@ -303,14 +294,22 @@ class PlaceInstances(ControllerAction):
             seed=seeds.seed(run_variables, args["seed"], approval.seed_of(approved or {})),
             explained=bool(keeping.most_bytes or verbosity() or not args["plan"]),
         )
-        lacking = {name: lacks[name] for name, each in instances.items() if each["state"] == CLAIMING}
-        unknown = catalog.unknown_hosts(known_hosts(task_vars, hosts))
-        lines = (*unknown, *decision.forced(instances), *decision.unread(instances), *lost_data.warnings(instances))
-        for line in (*lines, *ways_in.warnings(lacking)):
+        for line in (
+            *catalog.unknown_hosts(known_hosts(task_vars, hosts)),
+            *self._warnings(run, instances, lacks, decision),
+        ):
             warn(line)
         if approved is not None:
             approval.hold_to(instances, approved)
         return self._result_of(run, wanted, placed, decision, keeping)
+
+    def _warnings(self, run, instances, lacks, decision):
+        """Of images to upload only where nothing is built: otherwise the build tells it."""
+        new = [name for name, each in instances.items() if each["state"] == CLAIMING]
+        builds = run.is_plan and not self._task.check_mode
+        files = () if builds else uploads.missing(instances[name]["spec"] for name in new)
+        lines = (*decision.forced(instances), *decision.unread(instances), *lost_data.warnings(instances))
+        return (*lines, *files, *ways_in.warnings({name: lacks[name] for name in new}))
 
     def _backups(self, run, wanted):
         """uuid -> the backups of each instance to take over whose disks no host sees."""
@@ -377,7 +376,7 @@ class PlaceInstances(ControllerAction):
         """({name: its request}, {name: what it lacks}). All errors in the input are reported together, before anything is done."""
         requests, lacks, faults, held = {}, {}, [], {}
         for name in names:
-            with _beside_own_faults(run.task_vars, names):
+            with beside_catalog.told_with_all(run.task_vars, names, functools.partial(_places, run.fleet)):
                 catalog = run.catalogs.of(name)
             try:
                 values = variables(run.task_vars, name, (*INSTANCE, "berth_locked", "berth_mend", CLONE_OF))

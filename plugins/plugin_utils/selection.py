@@ -156,13 +156,15 @@ def _meant(task_vars: Dict[str, Any], hosts: List[str]) -> List[str]:
     return found if len(found) < len(hosts) else []
 
 
-def check_hosts_selected(task_vars: Dict[str, Any], hosts: List[str]) -> None:
-    """For a playbook about KVM hosts: raise if the inventory has none or --limit selects none of them."""
+def hosts_selected(task_vars: Dict[str, Any], hosts: List[str]) -> List[str]:
+    """For a playbook about KVM hosts: those that --limit selects. Raise if the inventory has none or it selects none of them."""
     if not hosts:
         raise no_kvm_hosts(task_vars)
     limit = task_vars.get("ansible_limit")
-    if limit is not None and not set(hosts) & set(task_vars["ansible_play_hosts_all"]):
+    found = hosts if limit is None else [host for host in hosts if host in task_vars["ansible_play_hosts_all"]]
+    if not found:
         raise KvmHostNotFound("--limit=%s selects no KVM host" % limit, hint=did_you_mean(limit, hosts))
+    return found
 
 
 def no_kvm_hosts(task_vars: Dict[str, Any]) -> NoHostAnswered:

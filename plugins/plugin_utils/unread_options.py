@@ -13,6 +13,7 @@ from ansible import context
 
 from ..module_utils.conductor.operations import OPERATIONS
 from ..module_utils.model.errors import shortened
+from . import move_options
 from .screen import warn
 
 PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
@@ -24,6 +25,8 @@ WAYS = ("berth_goal", "berth_migration", "berth_reboot")
 HOW = {"cold": "berth_migration", "live": "berth_migration", "offline": "berth_migration", "online": "berth_migration"}
 FILES = re.compile(r"\b(\w+)\.yml\b")
 DECISION = re.compile(r"__berth_decision: (\w+)")  # the name of a file in tasks
+MIGRATE = {"migrate": ("cold_migrate", "live_migrate")}  # which of both, each instance decides
+MOVING = frozenset(("apply_plan", "delete", "drain", "return", "rolling_reboot", "unshelve"))  # by whatever move it takes
 TARGETED = {"berth_target_host": ["berth.kvm.create", "berth.kvm.migrate", "others that move"]}
 OURS = re.compile(r"berth\.kvm\.(\w+)\Z")
 
@@ -36,8 +39,8 @@ def warn_of_unread(given: Iterable[str]) -> None:
         return
     unnamed = set(given).difference(NAMED.findall("".join(_texts(playbook))))
     # Most runs end here, and read no other file.
-    for option in sorted(unnamed - _of_every_run(playbook)) if unnamed else ():
-        readers = TARGETED.get(option) or _readers(option)
+    for option in sorted(unnamed - _of_every_run(playbook) - _of_moves(playbook)) if unnamed else ():
+        readers = TARGETED.get(option) or _readers(option) or _moves_with(option)
         if readers:
             warn("-e: berth.kvm.%s does not read %s, an option of %s" % (playbook, option, shortened(readers)))
 
@@ -62,10 +65,35 @@ def _playbook() -> Optional[str]:
 
 def _texts(playbook: str) -> Iterator[str]:
     """Of the playbook and of those that it imports by another name."""
-    text = (PLAYBOOKS / (playbook + ".yml")).read_text("utf-8")
-    yield text
-    for imported in IMPORTED.findall(text):
-        yield from _texts(imported)
+    for name in _names(playbook):
+        yield _text(name)
+
+
+def _names(playbook: str) -> Iterator[str]:
+    yield playbook
+    for imported in IMPORTED.findall(_text(playbook)):
+        yield from _names(imported)
+
+
+def _text(playbook: str) -> str:
+    return (PLAYBOOKS / (playbook + ".yml")).read_text("utf-8")
+
+
+def _of_moves(playbook: str) -> Set[str]:
+    """The options of a move that its moves have. Which ones these are, no header explains, but the roles do."""
+    names = set(_names(playbook))
+    if names & MOVING:
+        return set(move_options.CHECKED)
+    return {option for option in move_options.CHECKED for reader in _moves_with(option) if OURS.match(reader)[1] in names}
+
+
+def _moves_with(option: str) -> List[str]:
+    """The playbooks of moves that read it."""
+    return [
+        "berth.kvm.%s" % name
+        for name, roles in {**{role: (role,) for role in move_options.OF_ROLES}, **MIGRATE}.items()
+        if any(move_options.OPTIONS[each].variable == option for role in roles for each in move_options.OF_ROLES[role])
+    ]
 
 
 def _of_every_run(playbook: str) -> Set[str]:

@@ -11,6 +11,7 @@ import posixpath
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 
 from ..module_utils.conductor.errors import UploadFailed, UploadUnusable
+from ..module_utils.conductor.procedures.create import to_upload
 from ..module_utils.model import checksum, input_hints
 from ..module_utils.model.safe_text import clean
 from .host_reply import run_module, temporary_directory
@@ -28,6 +29,16 @@ def bring(action, image, pool, size_gb, task_vars):
     }
     reply = run_module(action, "cached_image", arguments, task_vars)
     return reply if reply.get("failed") or reply.get("present") else _send(action, image, arguments, task_vars)
+
+
+def missing(specs):
+    """A line for each image of these requests whose file is not there: hosts that have it already need none, so no error."""
+    images = {image["upload"]: image for spec in specs for image, _size_gb in to_upload(spec)}
+    gone = [_unusable(image, "is no file") for path, image in sorted(images.items()) if not os.path.isfile(path)]
+    return [
+        "%s, so only a host that has this image already can build from it. %s" % (each.message, each.hint)
+        for each in gone
+    ]
 
 
 def check(image):

@@ -25,7 +25,17 @@ from ..module_utils.model.schema import Flag, ListOf, OneOf, Text, Whole
 from ..module_utils.model.unknown_names import meant, nearest
 from ..module_utils.model.updates import DISCARDS
 from ..module_utils.placement.weighing import MOST_SEED
-from . import berth_where_hosts, fleet_options, host_limits, misplaced, move_options, receipts, registry_access, seeds
+from . import (
+    berth_where_hosts,
+    fleet_options,
+    host_limits,
+    login,
+    misplaced,
+    move_options,
+    receipts,
+    registry_access,
+    seeds,
+)
 from .inventory_variables import CATALOG, INSTANCE, ITS_HOST, raw_vars, variables
 from .misplaced import ROLE, listed, warn_of_misplaced
 from .move_options import Option, Switch
@@ -273,7 +283,7 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     errors += _unknown_hosts(action, task_vars, extra_vars, of_kvm)
     if errors:
         raise joined(errors)
-    warn_of_unread(({*RUN, *PUBLISHED, *ITS_HOST} - move_options.CHECKED.keys()) & extra_vars.keys())
+    warn_of_unread({*RUN, *PUBLISHED, *ITS_HOST} & extra_vars.keys())
     for old in sorted(RENAMED.keys() & {name for its in values.values() for name in its}):
         warn(renamed(old))
     localhost = raw_vars(task_vars, "localhost")
@@ -297,12 +307,14 @@ def _unknown_hosts(
 
 
 def check_settings(task_vars: Dict[str, Any], hosts: Iterable[str]) -> None:
-    """Raise InvalidInput for settings of KVM hosts, which are to be prepared, whose templates fail."""
+    """Raise InvalidInput for settings of KVM hosts, which are to be prepared, whose templates fail, and for what nobody can log
+    in with."""
     found: Dict[str, Tuple[InvalidInput, List[str]]] = {}
     for host in hosts:
-        for name in [name for name in OF_HOSTS if name in raw_vars(task_vars, host)]:
+        for name in [name for name in (*OF_HOSTS, *login.CHECKS) if name in raw_vars(task_vars, host)]:
             try:
-                variables(task_vars, host, [name])
+                for value in variables(task_vars, host, [name]).values():
+                    login.CHECKS.get(name, login.Rendered()).check(value, name)
             except InvalidInput as error:
                 found.setdefault(str(error), (error, []))[1].append(host)
     for error, names in found.values():

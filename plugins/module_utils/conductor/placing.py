@@ -9,7 +9,8 @@ import time
 from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from ..model import fleet_hints, input_hints
-from ..model.catalog import DEFAULT_ZONE
+from ..model.catalog import DEFAULT_ZONE, Catalog
+from ..model.errors import together
 from ..model.host_state import zones
 from ..model.messages import Document
 from ..model.unknown_names import meant, nearest
@@ -25,6 +26,12 @@ from .plan import CLAIMING, Instance, fail
 SMALL = 5000  # up to this many hosts x instances, every decision is explained even if nobody asks
 IGNORED, DO_NOT_IGNORE = "ignore_hosts: excluded by ignore_hosts", "do not ignore "
 ADVISED = 3  # how many failed requests get advice; similar ones would get the same
+
+
+def aggregates_of(catalog: Catalog, groups: Mapping[str, Iterable[str]], options: Document) -> List[Document]:
+    """The aggregates as placement takes them. Raises what is wrong with them and with the options of placement, together."""
+    documents: List[Document] = together([lambda: catalog.aggregate_documents(groups), lambda: load(options)])[0]
+    return documents
 
 
 class Decision:

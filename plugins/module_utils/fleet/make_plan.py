@@ -255,7 +255,7 @@ def _stays(fleet: Fleet, goal: Goal, done: Ordered) -> Dict[str, str]:
     for uuid, host in sorted(state.where.items()):
         if uuid not in moved and (host in goal.closed or uuid in away):
             targets = [away[uuid]] if away else [host for host in state.hosts if host not in goal.closed]
-            fixed = fleet.instances[uuid].fixed
+            fixed = fleet.instances[uuid].fixed if targets else "no host is left for it"
             found[uuid] = fixed or state.enter(uuid, targets)[1] or "its place is needed by what leaves with it"
             if uuid in state.going:
                 state.withdraw([uuid])

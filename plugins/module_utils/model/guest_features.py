@@ -191,7 +191,10 @@ def check_guest(flavor: Dict[str, Any], image: Dict[str, Any], look_at_image: bo
     """Refuse everything that is not built, in one error. ``look_at_image`` is false for a new flavor of an existing guest."""
     specs, properties = flavor.get("extra_specs") or {}, image.get("properties") or {}
     field = "berth_flavors.%s.extra_specs" % flavor["name"]
-    checks = [functools.partial(_extra_spec, "%s.%s" % (field, name), name, str(specs[name])) for name in specs]
+    checks: List[Callable[[], Any]] = [
+        functools.partial(_extra_spec, "%s.%s" % (field, name), name, str(specs[name])) for name in specs
+    ]
+    checks += flavor_limit_checks.checks(specs, field)
     if look_at_image:
         path = "berth_images.%s.properties" % image["name"]
         checks += [functools.partial(_property, "%s.%s" % (path, name), name, properties[name]) for name in properties]
@@ -273,7 +276,6 @@ def _contradictions(settings: GuestSettings, flavor: Dict[str, Any], field: str)
             raise InvalidInput(field, "a TPM model without a version", "hw:tpm_version 2.0 beside hw:tpm_model")
 
     yield from conflicts(settings, flavor, field)
-    yield from flavor_limit_checks.checks(flavor.get("extra_specs") or {}, field)
     yield from hot_plug.checks(flavor, settings, field)
     yield tpm
     yield functools.partial(settings.cpu_topology, flavor["vcpus"])

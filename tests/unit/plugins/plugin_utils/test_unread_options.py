@@ -60,6 +60,35 @@ def test_a_host_for_what_stays_on_its_own_is_told(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    "playbook, option, readers",
+    [
+        ("confirm_due", "berth_confirm_window", "berth.kvm.cold_migrate, berth.kvm.prep_resize, berth.kvm.resize, berth.kvm.migrate"),
+        ("show", "berth_max_pause", "berth.kvm.live_migrate, berth.kvm.migrate"),
+        ("resize", "berth_migration_tls", "berth.kvm.live_migrate, berth.kvm.migrate"),
+        ("confirm", "berth_shutdown_timeout", "berth.kvm.apply_plan"),
+    ],
+)
+def test_an_option_of_a_move_is_told_where_no_move_has_it(monkeypatch, playbook, option, readers):
+    (said,) = told(monkeypatch, ["berth.kvm." + playbook], [option])
+    assert said.startswith("-e: berth.kvm.%s does not read %s, an option of %s" % (playbook, option, readers))
+
+
+@pytest.mark.parametrize(
+    "playbook, option",
+    [
+        ("resize", "berth_confirm_window"),
+        ("migrate", "berth_max_pause"),
+        ("move", "berth_bandwidth"),
+        ("undrain", "berth_migration_tls"),
+        ("delete", "berth_bandwidth"),
+        ("stop", "berth_shutdown_timeout"),
+    ],
+)
+def test_an_option_of_a_move_is_not_told_where_a_move_has_it(monkeypatch, playbook, option):
+    assert told(monkeypatch, ["berth.kvm." + playbook], [option]) == []
+
+
+@pytest.mark.parametrize(
     "playbook, word, options",
     [
         ("reboot", "type", ["berth_reboot"]),

@@ -57,6 +57,11 @@ def test_what_may_not_move_stays_and_says_why():
     assert plan.waves == [] and plan.stays == {"x": "x is locked"}
 
 
+def test_what_may_not_move_is_not_told_how_to_where_no_host_is_left():
+    plan = make_plan.make(fleet({"a": 8}, [instance("x", "a", 1, fixed="x is locked")]), DRAIN_A)
+    assert plan.stays == {"x": "no host is left for it"}
+
+
 def test_an_affinity_group_leaves_together_to_one_host():
     pair = group("pair", "affinity")
     found = fleet({"a": 8, "b": 3, "c": 4}, [instance("x", "a", 2, group=pair), instance("y", "a", 2, group=pair)])
