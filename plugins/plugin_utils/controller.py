@@ -19,7 +19,7 @@ from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.safe_text import visible_all
 from . import host_ends, known_ansible, run_facts, run_report, shared_task, tags, told_once
 from .berth_name import selected_by_name
-from .inventory_variables import raw_vars
+from .inventory_variables import raw_vars, read_once
 from .plain import plain, rendered
 
 
@@ -45,7 +45,8 @@ class ControllerAction(ActionBase):
     def _done(self, args, task_vars):
         try:
             known_ansible.check()
-            result = run_facts.stamped({"changed": False, **self.act(args, task_vars)})
+            with read_once():
+                result = run_facts.stamped({"changed": False, **self.act(args, task_vars)})
             self._report(task_vars, result)
             return result
         except BerthError as error:

@@ -26,7 +26,9 @@ HOW = {"cold": "berth_migration", "live": "berth_migration", "offline": "berth_m
 FILES = re.compile(r"\b(\w+)\.yml\b")
 DECISION = re.compile(r"__berth_decision: (\w+)")  # the name of a file in tasks
 MIGRATE = {"migrate": ("cold_migrate", "live_migrate")}  # which of both, each instance decides
-MOVING = frozenset(("apply_plan", "delete", "drain", "return", "rolling_reboot", "unshelve"))  # by whatever move it takes
+MOVING = frozenset(
+    ("apply_plan", "delete", "drain", "return", "rolling_reboot", "unshelve")
+)  # by whatever move it takes
 TARGETED = {"berth_target_host": ["berth.kvm.create", "berth.kvm.migrate", "others that move"]}
 OURS = re.compile(r"berth\.kvm\.(\w+)\Z")
 
@@ -84,7 +86,9 @@ def _of_moves(playbook: str) -> Set[str]:
     names = set(_names(playbook))
     if names & MOVING:
         return set(move_options.CHECKED)
-    return {option for option in move_options.CHECKED for reader in _moves_with(option) if OURS.match(reader)[1] in names}
+    return {
+        option for option in move_options.CHECKED for reader in _moves_with(option) if OURS.match(reader)[1] in names
+    }
 
 
 def _moves_with(option: str) -> List[str]:

@@ -85,7 +85,7 @@ def make(host_documents, requests, options, result, aggregates=(), left_out=None
         "options": plain(load(options)[2]),
         "aggregates": plain([_as_document(aggregate) for aggregate in aggregates]),
         "requests": [_request(request) for request in requests],
-        "hosts": {document["host"]: digest(document) for document in host_documents},
+        "hosts": {document["host"]: _digest_of(document) for document in host_documents},
         "host_order_sha256": digest([document["host"] for document in host_documents]),
         "left_out": plain(left_out or {}),
         "decision": plain(decision),
@@ -177,7 +177,12 @@ def _same_hosts(receipt, host_documents):
 
 def digest(value):
     """sha256 of a value's canonical JSON."""
-    text = json.dumps(plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return _digest_of(plain(value))
+
+
+def _digest_of(document):
+    """Of what is plain JSON already."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 

@@ -62,7 +62,11 @@ def test_a_host_for_what_stays_on_its_own_is_told(monkeypatch):
 @pytest.mark.parametrize(
     "playbook, option, readers",
     [
-        ("confirm_due", "berth_confirm_window", "berth.kvm.cold_migrate, berth.kvm.prep_resize, berth.kvm.resize, berth.kvm.migrate"),
+        (
+            "confirm_due",
+            "berth_confirm_window",
+            "berth.kvm.cold_migrate, berth.kvm.prep_resize, berth.kvm.resize, berth.kvm.migrate",
+        ),
         ("show", "berth_max_pause", "berth.kvm.live_migrate, berth.kvm.migrate"),
         ("resize", "berth_migration_tls", "berth.kvm.live_migrate, berth.kvm.migrate"),
         ("confirm", "berth_shutdown_timeout", "berth.kvm.apply_plan"),
