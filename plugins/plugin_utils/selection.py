@@ -53,7 +53,9 @@ def instances_alone(task_vars: Dict[str, Any], names: List[str], hosts: List[str
     given = [field for field in ("berth_new_name", "berth_name") if task_vars.get(field) in both]
     if given:
         rule = "the name of an instance, and not of a KVM host"
-        raise InvalidInput(given[0], task_vars[given[0]], rule)
+        name = task_vars[given[0]]
+        hint = fleet_hints.select_on_host(name) if given[0] == "berth_name" else None
+        raise InvalidInput(given[0], name, rule, hint=hint)
     if both:
         hint = input_hints.name_of_no_host(shortened(both))
         raise InvalidInput("inventory_hostname", shortened(both), "a name that no KVM host has", hint=hint)
@@ -147,6 +149,8 @@ def check_nothing_selected(task_vars: Dict[str, Any], names: List[str]) -> None:
         as_text = isinstance(given, str) and given.lstrip().startswith("[")
         known = names_by_uuid(task_vars).values()
         hint = fleet_hints.select_with_pattern() if as_text else similar_instances(given, known)
+        if given in kvm_hosts(task_vars):
+            hint = fleet_hints.select_on_host(given)
         raise InstanceNotFound("%s selects no instance" % selections[0], hint=hint)
 
 

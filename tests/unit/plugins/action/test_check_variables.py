@@ -156,7 +156,7 @@ def test_a_setting_of_kvm_hosts_may_be_null_for_the_default_text_or_a_template(v
 def test_a_wrong_setting_of_kvm_hosts_is_told_before_a_host_is_asked(value):
     result = refusal({"kvm_hosts": {"berth_host_reserved_host_cpus": value}})
     assert result["error"]["field"] == "kvm1, kvm2: berth_host_reserved_host_cpus"
-    assert "(a whole number)" in result["msg"]
+    assert "(a whole number from 0 to 8191)" in result["msg"]
 
 
 def test_a_setting_of_kvm_hosts_whose_template_fails_is_told_before_they_are_prepared_and_not_elsewhere():

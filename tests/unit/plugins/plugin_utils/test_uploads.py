@@ -120,7 +120,9 @@ def test_a_copy_that_fails_is_told_and_cleaned_up(host, spec, failure, expected)
 def test_of_the_files_of_requests_those_that_are_not_there_are_told_once(tmp_path):
     there, gone = tmp_path / "there.img", tmp_path / "gone.img"
     there.write_bytes(CONTENT)
-    images = [{"name": path.stem, "upload": str(path), "checksum": "sha256:" + "0" * 64} for path in (there, gone, gone)]
+    images = [
+        {"name": path.stem, "upload": str(path), "checksum": "sha256:" + "0" * 64} for path in (there, gone, gone)
+    ]
     flavor = {"root_gb": 1}
     (line,) = uploads.missing({"image": image, "flavor": flavor} for image in images)
     assert line.startswith("image gone: %s is no file" % gone)
