@@ -39,7 +39,7 @@ from . import (
 from .inventory_variables import CATALOG, INSTANCE, ITS_HOST, raw_vars, variables
 from .misplaced import ROLE, listed, warn_of_misplaced
 from .move_options import Option, Switch
-from .plain import number
+from .plain import number, plain
 from .screen import warn
 from .selection_patterns import NAMES, PATTERNS, check_names, check_patterns
 from .set_by_the_run import check_set_by_the_run
@@ -248,6 +248,7 @@ MEANT = {
     "berth_hosts_gone": ("without_hosts", "hosts_down"),
     A_HOST: ("dest_host", "destination", "host", "node", "target", "target_node"),
     "berth_availability_zone": ("az", "zone"),
+    "berth_backup_to": ("backup_dir", "backup_directory", "backup_path"),
     "berth_disks": ("disk", "disk_gb", "disk_size"),
     "berth_flavors": ("flavor_defined", "flavors_defined"),
     "berth_images": ("image_defined", "images_defined"),
@@ -286,7 +287,7 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     errors = _without_prefix(extra_vars, values, own) + _errors(
         task_vars, values, _unknown(task_vars) - own, extra_vars
     )
-    errors += _unknown_hosts(action, task_vars, extra_vars, of_kvm)
+    errors += [*_hosts_of_inventory(values, extra_vars), *_unknown_hosts(action, task_vars, extra_vars, of_kvm)]
     if errors:
         raise joined(errors)
     for old in sorted(RENAMED.keys() & {name for its in values.values() for name in its}):
@@ -297,6 +298,16 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     warn_of_misplaced(OF_HOSTS, of_instances, [localhost, *of_hosts.values()], misplaced.ON_INSTANCE)
     warn_of_misplaced(OF_INSTANCES, of_hosts, [localhost, *of_instances.values()], misplaced.ON_KVM_HOST)
     check_unread({name: extra_vars[name] for name in {*RUN, *PUBLISHED, *ITS_HOST} & extra_vars.keys()})
+
+
+def _hosts_of_inventory(values: Mapping[str, Mapping[str, Any]], extra_vars: Mapping[str, Any]) -> Iterator[BerthError]:
+    """Ansible decides which hosts a play is for without the variables of the inventory, so one there would count in some tasks
+    alone."""
+    name = "berth_kvm_hosts"
+    given = [its[name] for its in values.values() if name in its]
+    if given and name not in extra_vars:
+        hint = input_hints.name_group_of_hosts(None)
+        yield InvalidInput(name, plain(given[0], name), "given with -e, not in the inventory", hint=hint)
 
 
 def _unknown_hosts(
@@ -458,5 +469,6 @@ def _error(variable: str, where: str) -> UnknownVariable:
     name = OURS.sub("", variable)
     begin = name.partition("_")[0]
     alike = [other for other in known if nearest(begin, other.split("_"))]
-    near = _option_meant(variable) or OTHER_NAMES.get(name) or known.get(nearest(name, alike, ALIKE) or "")
+    near = _option_meant(variable) or OTHER_NAMES.get(name) or "".join(meant_by(name)[:1])
+    near = near or known.get(nearest(name, alike, ALIKE) or "")
     return UnknownVariable("%s: there is no variable %s" % (where, variable), field=variable, hint=near and meant(near))

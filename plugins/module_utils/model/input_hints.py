@@ -173,6 +173,11 @@ def no_structure_in_text() -> str:
     )
 
 
+def mapping_with_e() -> str:
+    """A mapping is given as text such as role=web."""
+    return 'With -e a mapping is written as JSON: -e \'{"NAME": {"a": "b"}}\', in YAML as {a: b}'
+
+
 def list_with_e() -> str:
     """A list is given as text: name=value of -e, and the answers in a survey of AWX, are text."""
     return 'With -e a list is written as JSON: -e \'{"NAME": ["a", "b"]}\', in YAML as [a, b]'

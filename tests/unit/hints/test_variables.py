@@ -197,3 +197,11 @@ def test_a_first_line_that_cloud_init_takes_for_a_comment_is_told_and_the_right_
     assert "%s is only a comment to cloud-init" % line in str(refusal(berth_user_data=line + "\npackages: [vim]\n"))
     for right in ("#cloud-config", "#cloud-config-archive", "#cloud-boothook", "#!/bin/sh\n# cloud-config"):
         assert build(berth_user_data=right + "\n")[1]["user_data"]
+
+
+@pytest.mark.follows("mapping_with_e")
+@pytest.mark.parametrize("variable", ["berth_metadata", "berth_hints"])
+def test_a_mapping_as_name_and_value_is_told_how_it_is_written_and_that_is_one(variable):
+    assert refusal(**{variable: "role=web"}).hint == input_hints.mapping_with_e()
+    (given,) = re.findall(r"-e '(.+?)'", input_hints.mapping_with_e())
+    assert build(**{variable: json.loads(given)["NAME"]})

@@ -27,9 +27,16 @@ def refusal(of=None, play=None, action="check_variables", args=None, facts=None)
 
 def test_what_the_collection_knows_is_accepted(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # where the file of berth_report is written
-    elsewhere = {"berth_where_hosts"}  # is refused where no playbook evaluates it
+    elsewhere = {"berth_where_hosts", "berth_kvm_hosts"}  # refused where no playbook evaluates it, and in the inventory
     known = dict.fromkeys(variables.KNOWN - {variables.OWN, *variables.CHECKED} - elsewhere, "x")
     assert "failed" not in refusal({"all": {**known, "berth_shutdown_timeout": 60, "bertha": 1, "other": 2}})
+
+
+def test_the_pattern_of_the_kvm_hosts_is_refused_in_the_inventory_as_plays_are_chosen_without_that(monkeypatch):
+    given = {"all": {"berth_kvm_hosts": "kvm1"}}
+    assert "berth_kvm_hosts: 'kvm1' is not valid (given with -e, not in the inventory)" in refusal(given)["msg"]
+    monkeypatch.setattr(variables, "load_extra_vars", lambda _loader: {"berth_kvm_hosts": "kvm2"})
+    assert "failed" not in refusal(given)
 
 
 READ = {"action": "read_hosts", "args": {"hosts": [], "instances": []}}
