@@ -16,7 +16,7 @@ from ansible.utils.vars import load_extra_vars
 from ..module_utils.conductor import own_uuids
 from ..module_utils.conductor.errors import KvmHostNotFound, NoHostAnswered, SelectionNotExplicit
 from ..module_utils.conductor.fleet import Fleet
-from ..module_utils.conductor.operations import needs_selection
+from ..module_utils.conductor.operations import PLAYBOOKS, needs_selection
 from ..module_utils.conductor.sides import InstanceNotFound
 from ..module_utils.conductor.similar_names import similar_instances
 from ..module_utils.model import fleet_hints, hints, input_hints
@@ -74,7 +74,7 @@ def check_explicit(action: Any, task_vars: Dict[str, Any], names: List[str], giv
 def _not_explicit(names: List[str], given: bool, operation: str, hint: str) -> SelectionNotExplicit:
     return SelectionNotExplicit(
         "%s %s is about all instances of the inventory (%d)"
-        % ("with this selection" if given else "without a selection", operation, len(names)),
+        % ("with this selection" if given else "without a selection", PLAYBOOKS.get(operation, operation), len(names)),
         hint=hint,
         instances=names,
     )
