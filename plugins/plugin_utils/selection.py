@@ -249,7 +249,7 @@ def not_found(task_vars: Dict[str, Any], fleet: Fleet, name: str) -> InstanceNot
         return InstanceNotFound("%s %s" % (name, nowhere(fleet, name, project)), hint=hint)
     described = with_variable(task_vars, task_vars["groups"]["all"], "berth_flavor")
     held = [str(place["name"]) for places in fleet.places.values() for place in places if place.get("name")]
-    known = {*described, *held} - {name}
+    known = {*described, *held} - {name, *kvm_hosts(task_vars)}  # -e gives these a flavor, too
     if projects:
         text = "%s is in no inventory, and on hosts in another project: %s" % (name, ", ".join(projects))
         return InstanceNotFound(text, hint=fleet_hints.name_its_project(name, projects[0]))

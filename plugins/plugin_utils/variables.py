@@ -295,6 +295,7 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     localhost = raw_vars(task_vars, "localhost")
     of_hosts = {host: its for host, its in values.items() if host in of_kvm}
     of_instances = {host: its for host, its in values.items() if host not in of_kvm and "berth_flavor" in its}
+    _warn_of_settings(of_hosts, values, own)
     warn_of_misplaced(OF_HOSTS, of_instances, [localhost, *of_hosts.values()], misplaced.ON_INSTANCE)
     warn_of_misplaced(OF_INSTANCES, of_hosts, [localhost, *of_instances.values()], misplaced.ON_KVM_HOST)
     check_unread({name: extra_vars[name] for name in {*RUN, *PUBLISHED, *ITS_HOST} & extra_vars.keys()})
@@ -367,6 +368,17 @@ def _without_prefix(
         for name, right in sorted(given.items())
         if right
     ]
+
+
+def _warn_of_settings(
+    of_hosts: Mapping[str, Mapping[str, Any]], values: Mapping[str, Mapping[str, Any]], own: Set[str]
+) -> None:
+    """Nova's name of a setting, at a KVM host of the inventory, is hardly somebody else's."""
+    for name in sorted(name for name in host_settings.CHECKS if "_" in name and name not in own):
+        hosts = [host for host, its in of_hosts.items() if name in its]
+        if hosts and not _in_template(name, values):
+            hint = "%s %s" % (meant(host_settings.VARIABLE + name), input_hints.list_own_variables(OWN))
+            warn("%s: nothing of berth.kvm reads the variable %s. %s" % (listed(hosts), name, hint))
 
 
 def _in_template(name: str, values: Mapping[str, Mapping[str, Any]]) -> bool:

@@ -39,6 +39,17 @@ def test_the_pattern_of_the_kvm_hosts_is_refused_in_the_inventory_as_plays_are_c
     assert "failed" not in refusal(given)
 
 
+def test_a_setting_by_novas_name_at_kvm_hosts_is_told_unless_a_template_reads_it_or_it_is_somebodys_own(capsys):
+    def told(**more):
+        refusal({"kvm_hosts": {"cpu_allocation_ratio": 2, **more}, "web1": {"ram_allocation_ratio": 2}})
+        return " ".join(capsys.readouterr().err.split())
+
+    said = "kvm1, kvm2: nothing of berth.kvm reads the variable cpu_allocation_ratio. Did you mean berth_host_cpu_allocation_ratio?"
+    assert said in told() and "ram_allocation_ratio" not in told()
+    assert said not in told(berth_host_cpu_allocation_ratio=trust_as_template("{{ cpu_allocation_ratio }}"))
+    assert said not in told(berth_own_variables=["cpu_allocation_ratio"])
+
+
 READ = {"action": "read_hosts", "args": {"hosts": [], "instances": []}}
 
 
