@@ -10,7 +10,7 @@ import re
 
 from ..module_utils.fleet import plan_file
 from ..module_utils.model import fleet_hints
-from ..module_utils.model.errors import InvalidInput
+from ..module_utils.model.errors import InvalidInput, together
 from ..plugin_utils import fleet_options, rest_of_plan
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.documents import read_yaml
@@ -47,12 +47,9 @@ class ActionModule(ControllerAction):
         )
         if not args["plan"]:
             check_none_chosen(self, task_vars, "the plan says what moves, where and how", "berth_migration")
-        until = _until(args["until"], datetime.datetime.now())
-        if not args["plan"] and not args["path"]:
-            raise InvalidInput("berth_plan", None, plan_file.RULE, hint=fleet_hints.name_plan())
-        document = plain(args["plan"]) or read_yaml(args["path"], "berth_plan", plan_file.RULE, MOST_BYTES)
-        path = args["path"] or "of this run"
-        written = plan_file.read(document, path)
+        until, (document, written) = together(
+            [lambda: _until(args["until"], datetime.datetime.now()), lambda: _written(args)]
+        )
         known = known_fleet(self, task_vars, kvm_hosts(task_vars, args["hosts"]), args["migration"])
         parts = rest_of_plan.parts(written, known, at_once, per_host, args["confirm"])
         if not args["plan"]:
@@ -64,6 +61,14 @@ class ActionModule(ControllerAction):
             "sizes": [len(part) for part in parts],
             "moves": [rest_of_plan.move(written, known, uuid, host) for part in parts for uuid, host in part],
         }
+
+
+def _written(args):
+    """(the plan as it is written, the same as it was read)."""
+    if not args["plan"] and not args["path"]:
+        raise InvalidInput("berth_plan", None, plan_file.RULE, hint=fleet_hints.name_plan())
+    document = plain(args["plan"]) or read_yaml(args["path"], "berth_plan", plan_file.RULE, MOST_BYTES)
+    return document, plan_file.read(document, args["path"] or "of this run")
 
 
 def _until(text, now):

@@ -6,7 +6,6 @@ and surveys give as text (lost hosts, locks, yes and no, berth_state)."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import re
 
@@ -16,7 +15,7 @@ from ansible.vars.hostvars import HostVarsVars
 
 from ..module_utils.conductor.dynamic_inventory import ERROR
 from ..module_utils.model import catalog_schema, vm_states
-from ..module_utils.model.errors import InvalidInput
+from ..module_utils.model.errors import InvalidInput, joined
 from ..module_utils.model.identity import OWN_UUIDS
 from ..module_utils.model.schema import ListOf, Text
 from .plain import rendered
@@ -117,11 +116,17 @@ def variables(task_vars, host, names):
     left out. A template in them may use hostvars: Ansible has none of them where it renders another host's variables."""
     hostvars = task_vars["hostvars"]
     values = HostVarsVars({**raw_vars(task_vars, host), "hostvars": hostvars}, loader=hostvars._loader, host=host)
-    found = {}
+    found, errors = {}, []
     for name in names:
-        with contextlib.suppress(AnsibleValueOmittedError):
+        try:
             if name in values:
                 found[name] = rendered(name, functools.partial(values.__getitem__, name))
+        except AnsibleValueOmittedError:
+            continue
+        except InvalidInput as error:
+            errors.append(error)
+    if errors:
+        raise joined(errors)
     return found
 
 

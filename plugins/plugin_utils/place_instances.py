@@ -22,7 +22,7 @@ from ..module_utils.conductor.registry.hosts import Seen
 from ..module_utils.model import address_clash, nics, ways_in
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError, InvalidInput, together
-from ..module_utils.model.errors_of_instances import of_several
+from ..module_utils.model.errors_of_instances import each_once, of_several
 from ..module_utils.model.identity import IDENTITY, check_name, project_of, uuid_of
 from ..module_utils.model.lifecycle import CLAIM
 from ..module_utils.placement.filters.query import QueryFilter, check_hint
@@ -227,10 +227,15 @@ def _to_approve(instances, seed):
     }
 
 
+def told_of(error):
+    """Of a failed instance of a plan, whose message has all parts."""
+    return "%s: %s" % (error["code"], error["message"])
+
+
 def no_place(failures):
     first = next(iter(failures.values()))
     named = list(failures.items())[:MOST_NAMED]
-    parts = ["%s: %s: %s" % (name, error["code"], error["message"]) for name, error in named]
+    parts = ["%s: %s" % (name, told_of(error)) for name, error in named]
     parts += ["and %d more" % (len(failures) - MOST_NAMED)] if len(failures) > MOST_NAMED else []
     return {"failed": True, "error": first, "error_code": first["code"], "msg": "; ".join(parts)}
 
@@ -454,6 +459,10 @@ class PlaceInstances(ControllerAction):
             warn("Host %s is left out: %s" % (name, reason))
         if result["failures"] or verbosity() or shown:
             say(*result["explanation"].splitlines())
+        others = [
+            (name, told_of(error)) for name, error in result["failures"].items() if error["code"] != "NoValidHost"
+        ]
+        say(*(each_once(others) if shown else ()))  # no host was asked about these, so nothing above explains them
         for name, host in sorted(result["existing"].items() if shown else ()):
             say("%s is on %s already: berth.kvm.why says why" % (name, host))
 

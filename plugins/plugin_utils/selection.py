@@ -16,7 +16,7 @@ from ansible.utils.vars import load_extra_vars
 from ..module_utils.conductor import own_uuids
 from ..module_utils.conductor.errors import KvmHostNotFound, NoHostAnswered, SelectionNotExplicit
 from ..module_utils.conductor.fleet import Fleet
-from ..module_utils.conductor.operations import needs_selection
+from ..module_utils.conductor.operations import PLAYBOOKS, needs_selection
 from ..module_utils.conductor.sides import InstanceNotFound
 from ..module_utils.conductor.similar_names import similar_instances
 from ..module_utils.model import fleet_hints, hints, input_hints
@@ -53,7 +53,9 @@ def instances_alone(task_vars: Dict[str, Any], names: List[str], hosts: List[str
     given = [field for field in ("berth_new_name", "berth_name") if task_vars.get(field) in both]
     if given:
         rule = "the name of an instance, and not of a KVM host"
-        raise InvalidInput(given[0], task_vars[given[0]], rule)
+        name = task_vars[given[0]]
+        hint = fleet_hints.select_on_host(name) if given[0] == "berth_name" else None
+        raise InvalidInput(given[0], name, rule, hint=hint)
     if both:
         hint = input_hints.name_of_no_host(shortened(both))
         raise InvalidInput("inventory_hostname", shortened(both), "a name that no KVM host has", hint=hint)
@@ -72,7 +74,7 @@ def check_explicit(action: Any, task_vars: Dict[str, Any], names: List[str], giv
 def _not_explicit(names: List[str], given: bool, operation: str, hint: str) -> SelectionNotExplicit:
     return SelectionNotExplicit(
         "%s %s is about all instances of the inventory (%d)"
-        % ("with this selection" if given else "without a selection", operation, len(names)),
+        % ("with this selection" if given else "without a selection", PLAYBOOKS.get(operation, operation), len(names)),
         hint=hint,
         instances=names,
     )
@@ -147,6 +149,8 @@ def check_nothing_selected(task_vars: Dict[str, Any], names: List[str]) -> None:
         as_text = isinstance(given, str) and given.lstrip().startswith("[")
         known = names_by_uuid(task_vars).values()
         hint = fleet_hints.select_with_pattern() if as_text else similar_instances(given, known)
+        if given in kvm_hosts(task_vars):
+            hint = fleet_hints.select_on_host(given)
         raise InstanceNotFound("%s selects no instance" % selections[0], hint=hint)
 
 
@@ -245,7 +249,7 @@ def not_found(task_vars: Dict[str, Any], fleet: Fleet, name: str) -> InstanceNot
         return InstanceNotFound("%s %s" % (name, nowhere(fleet, name, project)), hint=hint)
     described = with_variable(task_vars, task_vars["groups"]["all"], "berth_flavor")
     held = [str(place["name"]) for places in fleet.places.values() for place in places if place.get("name")]
-    known = {*described, *held} - {name}
+    known = {*described, *held} - {name, *kvm_hosts(task_vars)}  # -e gives these a flavor, too
     if projects:
         text = "%s is in no inventory, and on hosts in another project: %s" % (name, ", ".join(projects))
         return InstanceNotFound(text, hint=fleet_hints.name_its_project(name, projects[0]))

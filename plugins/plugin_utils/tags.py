@@ -35,6 +35,8 @@ def check_asked() -> None:
     """Raise NoHostAnswered if the options had the task left out that asks the hosts, though others run."""
     if ALWAYS in map(str, context.CLIARGS.get("skip_tags") or ()):
         raise NoHostAnswered("--skip-tags %s: no host was asked" % ALWAYS, hint=input_hints.no_tags())
+    if context.CLIARGS.get("start_at_task"):
+        raise NoHostAnswered("--start-at-task: no host was asked", hint=input_hints.no_start_at_task())
 
 
 def is_selected(tags: Set[str], wanted: Set[str], skipped: Set[str]) -> bool:

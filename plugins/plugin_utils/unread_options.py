@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Iterable, Iterator, List, Mapping, Optional, Set
+from typing import Any, Iterable, Iterator, List, Mapping, Optional, Set
 
 from ansible import context
 
+from ..module_utils.conductor.errors import UnknownVariable
 from ..module_utils.conductor.operations import OPERATIONS
-from ..module_utils.model.errors import shortened
+from ..module_utils.model import input_hints
+from ..module_utils.model.errors import BerthError, joined, shortened
 from . import move_options
+from .fleet_options import HOSTS
 from .screen import warn
 
 PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
@@ -30,21 +33,32 @@ MOVING = frozenset(
     ("apply_plan", "delete", "drain", "return", "rolling_reboot", "unshelve")
 )  # by whatever move it takes
 TARGETED = {"berth_target_host": ["berth.kvm.create", "berth.kvm.migrate", "others that move"]}
+OF_KVM_HOSTS = frozenset(("prepare_hosts", "rotate_authority"))
+CHANGING = OF_KVM_HOSTS.union(
+    ("create", "migrate"), move_options.OF_ROLES, (name for name, each in OPERATIONS.items() if each.selected)
+)
 OURS = re.compile(r"berth\.kvm\.(\w+)\Z")
 
 
-def warn_of_unread(given: Iterable[str]) -> None:
-    """``given``: the names of -e. One that the playbook's text does not even name is of no use to it. In a playbook of somebody's
-    own each import may read others."""
+def check_unread(given: Mapping[str, Any]) -> None:
+    """``given``: what -e says. What the playbook's text does not even name is of no use to it, and it is warned of; what names KVM
+    hosts would have a run that changes something choose others, so that is an error. In a playbook of somebody's own each import
+    may read others."""
     playbook = _playbook()
     if playbook is None:
         return
+    errors: List[BerthError] = []
     unnamed = set(given).difference(NAMED.findall("".join(_texts(playbook))))
     # Most runs end here, and read no other file.
     for option in sorted(unnamed - _of_every_run(playbook) - _of_moves(playbook)) if unnamed else ():
         readers = TARGETED.get(option) or _readers(option) or _moves_with(option)
-        if readers:
-            warn("-e: berth.kvm.%s does not read %s, an option of %s" % (playbook, option, shortened(readers)))
+        said = "-e: berth.kvm.%s does not read %s, an option of %s" % (playbook, option, shortened(readers))
+        if readers and option in HOSTS and given[option] not in ("", None) and CHANGING.intersection(_names(playbook)):
+            errors.append(UnknownVariable(said, hint=input_hints.leave_host_out(playbook in OF_KVM_HOSTS)))
+        elif readers:
+            warn(said)
+    if errors:
+        raise joined(errors)
 
 
 def meant_by(word: str) -> List[str]:

@@ -21,7 +21,7 @@ from ..module_utils.conductor.dynamic_inventory import ERROR, PUBLISHED
 from ..module_utils.conductor.errors import UnknownVariable
 from ..module_utils.model import host_settings, input_hints, snapshots
 from ..module_utils.model.errors import BerthError, InvalidInput, joined
-from ..module_utils.model.schema import Flag, ListOf, OneOf, Text, Whole
+from ..module_utils.model.schema import Check, Flag, ListOf, OneOf, Text, Whole
 from ..module_utils.model.unknown_names import meant, nearest
 from ..module_utils.model.updates import DISCARDS
 from ..module_utils.placement.weighing import MOST_SEED
@@ -39,11 +39,11 @@ from . import (
 from .inventory_variables import CATALOG, INSTANCE, ITS_HOST, raw_vars, variables
 from .misplaced import ROLE, listed, warn_of_misplaced
 from .move_options import Option, Switch
-from .plain import number
+from .plain import number, plain
 from .screen import warn
 from .selection_patterns import NAMES, PATTERNS, check_names, check_patterns
 from .set_by_the_run import check_set_by_the_run
-from .unread_options import meant_by, warn_of_unread
+from .unread_options import check_unread, meant_by
 from .whose_variables import is_rendered, value_of
 
 OWN = "berth_own_variables"
@@ -56,23 +56,25 @@ HOST = (
 
 
 class Converted:
-    """What the argument specification of the role kvm_host takes, null for the default; the host checks the range."""
+    """What the argument specification of the role kvm_host takes, null for the default, and then ``item``."""
 
-    def __init__(self, convert: Callable[[Any], Any], rule: str) -> None:
-        self.convert, self.rule = convert, rule
+    def __init__(self, convert: Callable[[Any], Any], item: Check) -> None:
+        self.convert, self.item, self.rule = convert, item, getattr(item, "rule", "true or false")
 
     def check(self, value: Any, field: str) -> None:
+        if value is None:
+            return
         try:
-            if value is not None:
-                self.convert(value)
+            converted = self.convert(value)
         except (TypeError, ValueError, OverflowError):
             raise InvalidInput(field, value, self.rule) from None
+        self.item.check(converted, field)
 
 
-TYPES = {
-    host_settings.Ratio: Converted(check_type_float, "a number such as 4.0"),
-    Whole: Converted(check_type_int, "a whole number"),
-    Flag: Converted(check_type_bool, "true or false"),
+TYPES: Dict[type, Callable[[Any], Any]] = {
+    host_settings.Ratio: check_type_float,
+    Whole: check_type_int,
+    Flag: check_type_bool,
 }
 
 
@@ -210,7 +212,11 @@ CHECKED = {
     **{name: check for name, check in RUN.items() if check},
     "berth_shutdown_timeout": Answer(0, host_limits.SHUTDOWN, "seconds"),
     "berth_host_timeout": Number(1, host_limits.SHUTDOWN, "seconds"),
-    **{name: TYPES[type(check)] for name, check in host_settings.VARIABLES.items() if type(check) in TYPES},
+    **{
+        name: Converted(TYPES[type(check)], check)
+        for name, check in host_settings.VARIABLES.items()
+        if type(check) in TYPES
+    },
     "berth_host_certificate_days": Number(1, 3650, "days"),
     **dict.fromkeys(
         (
@@ -220,7 +226,7 @@ CHECKED = {
             "berth_host_packages",
             "berth_host_remove_unused_images",
         ),
-        TYPES[Flag],
+        Converted(check_type_bool, Flag()),
     ),
 }
 CHECKED.update({old: CHECKED[new] for old, new in misplaced.RENAMED.items() if new in CHECKED})
@@ -242,6 +248,7 @@ MEANT = {
     "berth_hosts_gone": ("without_hosts", "hosts_down"),
     A_HOST: ("dest_host", "destination", "host", "node", "target", "target_node"),
     "berth_availability_zone": ("az", "zone"),
+    "berth_backup_to": ("backup_dir", "backup_directory", "backup_path"),
     "berth_disks": ("disk", "disk_gb", "disk_size"),
     "berth_flavors": ("flavor_defined", "flavors_defined"),
     "berth_images": ("image_defined", "images_defined"),
@@ -280,17 +287,28 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     errors = _without_prefix(extra_vars, values, own) + _errors(
         task_vars, values, _unknown(task_vars) - own, extra_vars
     )
-    errors += _unknown_hosts(action, task_vars, extra_vars, of_kvm)
+    errors += [*_hosts_of_inventory(values, extra_vars), *_unknown_hosts(action, task_vars, extra_vars, of_kvm)]
     if errors:
         raise joined(errors)
-    warn_of_unread({*RUN, *PUBLISHED, *ITS_HOST} & extra_vars.keys())
     for old in sorted(RENAMED.keys() & {name for its in values.values() for name in its}):
         warn(renamed(old))
     localhost = raw_vars(task_vars, "localhost")
     of_hosts = {host: its for host, its in values.items() if host in of_kvm}
     of_instances = {host: its for host, its in values.items() if host not in of_kvm and "berth_flavor" in its}
+    _warn_of_settings(of_hosts, values, own)
     warn_of_misplaced(OF_HOSTS, of_instances, [localhost, *of_hosts.values()], misplaced.ON_INSTANCE)
     warn_of_misplaced(OF_INSTANCES, of_hosts, [localhost, *of_instances.values()], misplaced.ON_KVM_HOST)
+    check_unread({name: extra_vars[name] for name in {*RUN, *PUBLISHED, *ITS_HOST} & extra_vars.keys()})
+
+
+def _hosts_of_inventory(values: Mapping[str, Mapping[str, Any]], extra_vars: Mapping[str, Any]) -> Iterator[BerthError]:
+    """Ansible decides which hosts a play is for without the variables of the inventory, so one there would count in some tasks
+    alone."""
+    name = "berth_kvm_hosts"
+    given = [its[name] for its in values.values() if name in its]
+    if given and name not in extra_vars:
+        hint = input_hints.name_group_of_hosts(None)
+        yield InvalidInput(name, plain(given[0], name), "given with -e, not in the inventory", hint=hint)
 
 
 def _unknown_hosts(
@@ -350,6 +368,17 @@ def _without_prefix(
         for name, right in sorted(given.items())
         if right
     ]
+
+
+def _warn_of_settings(
+    of_hosts: Mapping[str, Mapping[str, Any]], values: Mapping[str, Mapping[str, Any]], own: Set[str]
+) -> None:
+    """Nova's name of a setting, at a KVM host of the inventory, is hardly somebody else's."""
+    for name in sorted(name for name in host_settings.CHECKS if "_" in name and name not in own):
+        hosts = [host for host, its in of_hosts.items() if name in its]
+        if hosts and not _in_template(name, values):
+            hint = "%s %s" % (meant(host_settings.VARIABLE + name), input_hints.list_own_variables(OWN))
+            warn("%s: nothing of berth.kvm reads the variable %s. %s" % (listed(hosts), name, hint))
 
 
 def _in_template(name: str, values: Mapping[str, Mapping[str, Any]]) -> bool:
@@ -452,5 +481,6 @@ def _error(variable: str, where: str) -> UnknownVariable:
     name = OURS.sub("", variable)
     begin = name.partition("_")[0]
     alike = [other for other in known if nearest(begin, other.split("_"))]
-    near = _option_meant(variable) or OTHER_NAMES.get(name) or known.get(nearest(name, alike, ALIKE) or "")
+    near = _option_meant(variable) or OTHER_NAMES.get(name) or "".join(meant_by(name)[:1])
+    near = near or known.get(nearest(name, alike, ALIKE) or "")
     return UnknownVariable("%s: there is no variable %s" % (where, variable), field=variable, hint=near and meant(near))

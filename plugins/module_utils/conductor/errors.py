@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Iterable, List
 
+from ..model import input_hints
 from ..model.errors import BerthError
 from ..model.unknown_names import did_you_mean
 
@@ -172,9 +173,9 @@ class KvmHostNotFound(BerthError):
     @classmethod
     def of(cls, field: str, name: str, known: Iterable[str]) -> KvmHostNotFound:
         shown = name if str(name) == str(name).strip() else repr(name)  # a space that nobody sees
-        return cls(
-            "%s: there is no KVM host %s" % (field, shown), field=field, value=name, hint=did_you_mean(name, known)
-        )
+        several = "," in name and field.endswith("_hosts")  # of a field that is a list
+        hint = input_hints.list_with_e() if several else did_you_mean(name, known)
+        return cls("%s: there is no KVM host %s" % (field, shown), field=field, value=name, hint=hint)
 
 
 class UnknownVariable(BerthError):

@@ -181,6 +181,15 @@ OPERATIONS: Dict[str, Operation] = {
 }  # fmt: skip
 
 
+# The playbooks that are not called like their operation.
+PLAYBOOKS = {
+    "confirm": "confirm_resize",
+    "keep_one": "keep_one_copy",
+    "recover_record": "restore_record",
+    "revert": "revert_resize",
+}
+
+
 def needs_selection(operation: str) -> bool:
     """Also of an operation that moves instances: all but confirm_due stop, move, change or delete guests."""
     return OPERATIONS[operation].selected if operation in OPERATIONS else operation != "confirm_due"

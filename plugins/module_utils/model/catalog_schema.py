@@ -20,7 +20,7 @@ from .identity import OWN_UUIDS, UUID
 from .messages import Document
 from .networks import Network, Nic
 from .nics import guest_address
-from .schema import Check, Fields, Flag, ListOf, MapOf, Named, OneOf, Secret, Text, Whole, Word
+from .schema import Check, Fields, Flag, ListOf, MapOf, Named, OneOf, Secret, Text, Whole, Word, mapping_as_text
 from .security_groups import SECURITY_GROUP
 
 PROJECT = Text(volumes.PROJECT, "a project name of a-z, A-Z, 0-9, '.', '_' and '-'", longest=64)
@@ -271,7 +271,8 @@ class Hints:
 
     def check(self, value: Any, field: str) -> Dict[str, List[str]]:
         if not isinstance(value, dict):
-            raise InvalidInput(field, value, "a mapping of hint names to a value or a list of values")
+            rule = "a mapping of hint names to a value or a list of values"
+            raise InvalidInput(field, value, rule, hint=mapping_as_text(value))
         hints: Dict[str, List[str]] = {}
         for name, hint in value.items():
             path = "%s.%s" % (field, name)

@@ -131,6 +131,9 @@ _BLANK = "\ufeff\r\n\t "
 _MIME = ("Content-Type:", "MIME-Version:", "From ")
 # Beginnings of text for a platform; base64 cannot begin like them.
 _CLOUD_INIT = ("#cloud-", "#include", "#!", "#part-handler", "#upstart-job", "## template:", *_MIME)
+# What a first line for cloud-init says after "#cloud-"; another word, or a space before it, is a comment to it.
+_KINDS = ("config", "config-archive", "config-jsonp", "boothook")
+_ALIKE = re.compile(r"#+[ \t]*cloud[-_ ]?\w[\w-]*", re.ASCII | re.IGNORECASE)
 _CLOUDBASE_INIT = ("#ps1", "rem cmd", "<powershell>", "<script>")
 _TALOS = re.compile(r"(?:version|apiVersion):[ \t]*[\"']?v1alpha1\b", re.ASCII)
 _TALOS_PART = re.compile(r"(?:machine|cluster|kind):", re.ASCII)
@@ -237,6 +240,13 @@ def _check_header(text: str) -> None:
         raise _malformed(
             "it is neither Ignition's JSON nor a cloud-config",
             'valid JSON with {"ignition": {"version": "3.x.y"}}; a cloud-config has #cloud-config in its first line',
+            None,
+        )
+    first = _ALIKE.match(text.lstrip(_BLANK))
+    if first and kind(text) in (None, CLOUD_INIT) and first[0] not in ["#cloud-" + each for each in _KINDS]:
+        raise _malformed(
+            "%s is only a comment to cloud-init" % first[0],
+            "the first line is #cloud-config, without a space and with this spelling",
             None,
         )
     if kind(text) is None and any(line.startswith("#cloud-config") for line in text.splitlines()):

@@ -464,6 +464,14 @@ def keep_plan() -> str:
     return "To carry it out, run this again with -e berth_plan=FILE, which writes it, and then berth.kvm.apply_plan with the same"
 
 
+def select_on_host(host: str) -> str:
+    """A KVM host is selected where instances are meant: those that it has."""
+    return (
+        "The instances on %s are selected with -e \"berth_where=host=='%s'\"; berth.kvm.drain -e berth_kvm_host=%s empties it"
+        % (host, host, host)
+    )
+
+
 def select_with_pattern() -> str:
     """A list of names is given as text."""
     return "It is text, not a list. Write : between the names, such as web1:web2. AWX passes the answers of a survey on as text"

@@ -30,10 +30,12 @@ class CpuSet:
 
 
 class Ratio:
+    rule = "a number above 0 and at most 1000, such as 4.0"
+
     def check(self, value: Any, field: str) -> float:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not number or not 0 < value <= 1000:  # also refuses NaN
-            raise InvalidInput(field, value, "a number above 0 and at most 1000")
+            raise InvalidInput(field, value, self.rule)
         return float(value)
 
 

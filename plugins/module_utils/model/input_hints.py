@@ -173,6 +173,11 @@ def no_structure_in_text() -> str:
     )
 
 
+def mapping_with_e() -> str:
+    """A mapping is given as text such as role=web."""
+    return 'With -e a mapping is written as JSON: -e \'{"NAME": {"a": "b"}}\', in YAML as {a: b}'
+
+
 def list_with_e() -> str:
     """A list is given as text: name=value of -e, and the answers in a survey of AWX, are text."""
     return 'With -e a list is written as JSON: -e \'{"NAME": ["a", "b"]}\', in YAML as [a, b]'
@@ -257,6 +262,23 @@ def select_counted(name: str, counted: Sequence[str]) -> str:
 def name_the_counted() -> str:
     """berth_count is given, and berth_name is not."""
     return "Give the name too: -e berth_name=web stands for web-1, web-2 and so on"
+
+
+def leave_host_out(of_hosts: bool) -> str:
+    """-e names a KVM host, and the playbook does not read that. ``of_hosts``: it is about KVM hosts."""
+    if of_hosts:
+        return "--limit selects KVM hosts here"
+    return "Leave it out: a move goes to berth_target_host, and what is not moved stays on its host"
+
+
+def no_start_at_task() -> str:
+    """--start-at-task has the task left out that asks the hosts."""
+    return "Leave that option out: a run that ended early goes on from there when it is run again"
+
+
+def image_by_name() -> str:
+    """berth_image is where an image comes from, not its name."""
+    return "Give it a name in berth_images, with this as its url or upload, and write that name here"
 
 
 def no_tags() -> str:

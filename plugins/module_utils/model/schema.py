@@ -27,6 +27,12 @@ def structure_as_text(value: Any) -> Optional[str]:
     return input_hints.no_structure_in_text() if isinstance(value, str) and value.lstrip()[:1] in ("[", "{") else None
 
 
+def mapping_as_text(value: Any) -> Optional[str]:
+    """The same of a mapping, which people also write as role=web."""
+    as_option = isinstance(value, str) and re.match(r"[\w.-]+=", value)
+    return input_hints.mapping_with_e() if as_option else structure_as_text(value)
+
+
 class Check(Protocol):
     """What the classes below have in common."""
 
@@ -168,7 +174,7 @@ class MapOf:
 
     def check(self, value: Any, field: str) -> Document:
         if not isinstance(value, dict):
-            raise InvalidInput(field, value, "a mapping of names to values", hint=structure_as_text(value))
+            raise InvalidInput(field, value, "a mapping of names to values", hint=mapping_as_text(value))
         names = together(functools.partial(self.key.check, name, "%s: name" % field) for name in value)
         values = together(
             functools.partial(self.value.check, part, "%s.%s" % (field, name)) for name, part in value.items()
@@ -191,7 +197,7 @@ class Fields:
 
     def check(self, value: Any, field: str) -> Document:
         if not isinstance(value, dict):
-            raise InvalidInput(field, value, self.rule, hint=structure_as_text(value))
+            raise InvalidInput(field, value, self.rule, hint=mapping_as_text(value))
         unknown = [name for name in value if name not in self.fields]
         told = {nearest(name, self.fields) for name in unknown}  # of what was meant nobody says again that it lacks
         names = [*unknown, *(name for name in self.fields if name not in told or value.get(name) is not None)]
@@ -257,7 +263,7 @@ class Named:
                 yield at, thing.get("name") if isinstance(thing, dict) else None, self._without_name(thing)
         else:
             rule = "a mapping by name, or a list of mappings with a name"
-            raise InvalidInput(field, value, rule, hint=structure_as_text(value))
+            raise InvalidInput(field, value, rule, hint=mapping_as_text(value))
 
     @staticmethod
     def _without_name(thing: Any) -> Any:

@@ -67,8 +67,12 @@ class UnknownName(BerthError):
         shown = name if str(name) == str(name).strip() else repr(name)  # a space that nobody sees
         message = "%s: there is no %s %s" % (field, cls.kind, shown)
         several = "," in str(name) and "[" in field  # of a field that is a list
-        hint = input_hints.list_with_e() if several else did_you_mean(name, known, cls.kind)
+        hint = input_hints.list_with_e() if several else cls.advice(name, known)
         return cls(message, field=field, value=name, hint=hint)
+
+    @classmethod
+    def advice(cls, name: Any, known: Iterable[str]) -> str:
+        return did_you_mean(name, known, cls.kind)
 
     @classmethod
     def withheld(cls, field: str, name: str, why: str, usable: Iterable[str]) -> UnknownName:
@@ -92,6 +96,10 @@ class ImageNotFound(UnknownName):
     """The image is not defined, or belongs to other projects."""
 
     kind = "image"
+
+    @classmethod
+    def advice(cls, name: Any, known: Iterable[str]) -> str:
+        return input_hints.image_by_name() if "/" in str(name) else super().advice(name, known)
 
 
 class NetworkNotFound(UnknownName):

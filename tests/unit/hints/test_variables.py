@@ -181,3 +181,27 @@ def test_a_field_that_is_meant_by_another_name_is_told_once():
         "Did you mean memory_mb?",
         "Did you mean root_gb?",
     ]
+
+
+@pytest.mark.follows("image_by_name")
+@pytest.mark.parametrize("place", ["https://x/d.qcow2", "/srv/d.qcow2"])
+def test_where_an_image_comes_from_is_no_name_and_under_a_name_it_is_one(place):
+    assert refusal(berth_image=place).hint == input_hints.image_by_name()
+    image = {"url": place, "checksum": "sha256:" + "0" * 64, "disk_format": "qcow2"}
+    spec = build({**catalog(), "berth_images": {"d": image}}, berth_image="d")[0]
+    assert spec["image"]["url"] == place
+
+
+@pytest.mark.parametrize("line", ["# cloud-config", "#cloud_config", "#Cloud-Config", "#cloud-confg", "#cloud config"])
+def test_a_first_line_that_cloud_init_takes_for_a_comment_is_told_and_the_right_one_is_taken(line):
+    assert "%s is only a comment to cloud-init" % line in str(refusal(berth_user_data=line + "\npackages: [vim]\n"))
+    for right in ("#cloud-config", "#cloud-config-archive", "#cloud-boothook", "#!/bin/sh\n# cloud-config"):
+        assert build(berth_user_data=right + "\n")[1]["user_data"]
+
+
+@pytest.mark.follows("mapping_with_e")
+@pytest.mark.parametrize("variable", ["berth_metadata", "berth_hints"])
+def test_a_mapping_as_name_and_value_is_told_how_it_is_written_and_that_is_one(variable):
+    assert refusal(**{variable: "role=web"}).hint == input_hints.mapping_with_e()
+    (given,) = re.findall(r"-e '(.+?)'", input_hints.mapping_with_e())
+    assert build(**{variable: json.loads(given)["NAME"]})

@@ -27,9 +27,27 @@ def refusal(of=None, play=None, action="check_variables", args=None, facts=None)
 
 def test_what_the_collection_knows_is_accepted(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # where the file of berth_report is written
-    elsewhere = {"berth_where_hosts"}  # is refused where no playbook evaluates it
+    elsewhere = {"berth_where_hosts", "berth_kvm_hosts"}  # refused where no playbook evaluates it, and in the inventory
     known = dict.fromkeys(variables.KNOWN - {variables.OWN, *variables.CHECKED} - elsewhere, "x")
     assert "failed" not in refusal({"all": {**known, "berth_shutdown_timeout": 60, "bertha": 1, "other": 2}})
+
+
+def test_the_pattern_of_the_kvm_hosts_is_refused_in_the_inventory_as_plays_are_chosen_without_that(monkeypatch):
+    given = {"all": {"berth_kvm_hosts": "kvm1"}}
+    assert "berth_kvm_hosts: 'kvm1' is not valid (given with -e, not in the inventory)" in refusal(given)["msg"]
+    monkeypatch.setattr(variables, "load_extra_vars", lambda _loader: {"berth_kvm_hosts": "kvm2"})
+    assert "failed" not in refusal(given)
+
+
+def test_a_setting_by_novas_name_at_kvm_hosts_is_told_unless_a_template_reads_it_or_it_is_somebodys_own(capsys):
+    def told(**more):
+        refusal({"kvm_hosts": {"cpu_allocation_ratio": 2, **more}, "web1": {"ram_allocation_ratio": 2}})
+        return " ".join(capsys.readouterr().err.split())
+
+    said = "kvm1, kvm2: nothing of berth.kvm reads the variable cpu_allocation_ratio. Did you mean berth_host_cpu_allocation_ratio?"
+    assert said in told() and "ram_allocation_ratio" not in told()
+    assert said not in told(berth_host_cpu_allocation_ratio=trust_as_template("{{ cpu_allocation_ratio }}"))
+    assert said not in told(berth_own_variables=["cpu_allocation_ratio"])
 
 
 READ = {"action": "read_hosts", "args": {"hosts": [], "instances": []}}
@@ -156,7 +174,7 @@ def test_a_setting_of_kvm_hosts_may_be_null_for_the_default_text_or_a_template(v
 def test_a_wrong_setting_of_kvm_hosts_is_told_before_a_host_is_asked(value):
     result = refusal({"kvm_hosts": {"berth_host_reserved_host_cpus": value}})
     assert result["error"]["field"] == "kvm1, kvm2: berth_host_reserved_host_cpus"
-    assert "(a whole number)" in result["msg"]
+    assert "(a whole number from 0 to 8191)" in result["msg"]
 
 
 def test_a_setting_of_kvm_hosts_whose_template_fails_is_told_before_they_are_prepared_and_not_elsewhere():

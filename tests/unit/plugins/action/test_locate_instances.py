@@ -458,3 +458,10 @@ def test_an_unlock_says_that_the_lock_of_the_inventory_is_not_its_own(locate):
     said = locate("unlock", {}, {"berth_locked": "its owner tests"}, h1=[held()])["notes"]["web1"]
     assert "still locked by berth_locked of the inventory: its owner tests" in said
     assert fleet_hints.unlock_in_inventory("web1") in said
+
+
+@pytest.mark.parametrize("method, playbook", [("keep_one", "keep_one_copy"), ("recover_record", "restore_record")])
+def test_an_operation_without_a_selection_is_called_as_its_playbook(locate, method, playbook):
+    refused = locate(method, {}, selected=False, h1=[held()])
+    assert "without a selection %s is about all instances" % playbook in refused["msg"]
+    assert (PLAYBOOKS / (playbook + ".yml")).is_file()

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
+import jmespath
 import pytest
 import yaml
 from ansible import context
@@ -46,7 +47,7 @@ def limited_to(limit):
 @pytest.mark.parametrize(
     "variables, said",
     [
-        ({"ansible_limit": "h1"}, "--limit=h1 selects no instance. Known: a, web-1"),
+        ({"ansible_limit": "h1"}, "--limit=h1 selects no instance. The instances on h1 are selected with"),
         ({"berth_instances": "web1"}, "berth_instances=web1 selects no instance. Similar names: web-1"),
         ({"berth_name": ""}, "berth_name= selects no instance"),
     ],
@@ -56,10 +57,20 @@ def test_who_names_instances_and_gets_none_is_told(action, args, variables, said
     assert result["failed"] and result["error_code"] == "InstanceNotFound" and said in result["msg"]
 
 
+@pytest.mark.follows("select_on_host")
+@pytest.mark.parametrize("given", [{"ansible_limit": "h1"}, {"berth_name": "h1"}])
+def test_a_kvm_host_for_instances_is_told_how_those_on_it_are_selected_and_that_query_does(given):
+    names = ["h1"] if "berth_name" in given else ()
+    hint = run("locate_instances", {"method": "start"}, names, **given)["error"]["hint"]
+    assert hint == fleet_hints.select_on_host("h1")
+    (query,) = re.findall(r'"berth_where=(.+?)"', hint)
+    assert jmespath.search(query, {"host": "h1"}) and not jmespath.search(query, {"host": "h2"})
+
+
 def test_a_kvm_host_that_inherits_a_flavor_is_not_suggested_as_an_instance():
     it = controller({"a": VM}, {"berth_flavor": "tiny"})
     with pytest.raises(selection.InstanceNotFound) as refused:
-        selection.selected({**it.task_vars(), "ansible_limit": "h1"}, [], ["h1"])
+        selection.selected({**it.task_vars(), "ansible_limit": "h9"}, [], ["h1"])
     assert refused.value.hint == "Known: a"
 
 

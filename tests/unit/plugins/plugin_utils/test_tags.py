@@ -13,6 +13,7 @@ from ansible.playbook.play import Play
 from ansible.playbook.task import Task
 from ansible.utils.context_objects import CLIArgs
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import NoHostAnswered
 from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import tags
 
@@ -74,3 +75,13 @@ def test_an_import_that_is_never_meant_to_run_by_itself_says_nothing(left_out):
 
 def test_a_later_task_is_none_of_them(left_out):
     assert left_out([], ["create"], first=()) == (False, [])
+
+
+@pytest.mark.follows("no_start_at_task")
+def test_a_task_to_start_at_has_asked_no_host_and_without_it_nothing_is_said():
+    with mock.patch.object(context, "CLIARGS", CLIArgs({"start_at_task": "Choose a host for each instance"})):
+        with pytest.raises(NoHostAnswered, match="--start-at-task: no host was asked") as refused:
+            tags.check_asked()
+    assert refused.value.hint == input_hints.no_start_at_task()
+    with mock.patch.object(context, "CLIARGS", CLIArgs({})):
+        tags.check_asked()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from ansible import context
 
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import UnknownVariable
 from ansible_collections.berth.kvm.plugins.plugin_utils import unread_options
 from ansible_collections.berth.kvm.plugins.plugin_utils.variables import RUN
 
@@ -17,7 +18,7 @@ def told(monkeypatch, playbooks, options):
     said = []
     monkeypatch.setattr(context, "CLIARGS", {"args": tuple(playbooks)})
     monkeypatch.setattr(unread_options, "warn", said.append)
-    unread_options.warn_of_unread(options)
+    unread_options.check_unread(dict.fromkeys(options, "h1"))
     return said
 
 
@@ -53,10 +54,34 @@ def test_of_playbooks_of_somebodys_own_and_of_several_nothing_is_said(monkeypatc
     assert told(monkeypatch, playbooks, list(RUN)) == []
 
 
-def test_a_host_for_what_stays_on_its_own_is_told(monkeypatch):
-    said = "-e: berth.kvm.start does not read berth_target_host, an option of berth.kvm.create, berth.kvm.migrate, others that move"
-    assert told(monkeypatch, ["berth.kvm.start"], ["berth_target_host"]) == [said]
-    assert told(monkeypatch, ["berth.kvm.migrate"], ["berth_target_host"]) == []
+@pytest.mark.follows("leave_host_out")
+@pytest.mark.parametrize(
+    "playbook, option, says",
+    [
+        (
+            "start",
+            "berth_target_host",
+            "an option of berth.kvm.create, berth.kvm.migrate, others that move. Leave it out",
+        ),
+        ("migrate", "berth_kvm_host", "an option of berth.kvm.drain"),
+        ("prepare_hosts", "berth_kvm_host", "--limit selects KVM hosts here"),
+    ],
+)
+def test_a_host_that_a_run_which_changes_something_would_not_heed_ends_it(monkeypatch, playbook, option, says):
+    with pytest.raises(UnknownVariable, match="berth.kvm.%s does not read %s" % (playbook, option)) as refused:
+        told(monkeypatch, ["berth.kvm." + playbook], [option])
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize("playbook, option", [("migrate", "berth_target_host"), ("drain", "berth_kvm_host")])
+def test_a_host_that_a_run_heeds_is_not_told(monkeypatch, playbook, option):
+    assert told(monkeypatch, ["berth.kvm." + playbook], [option]) == []
+
+
+def test_a_host_that_a_run_only_reads_without_is_told_and_an_empty_answer_ends_none(monkeypatch):
+    assert told(monkeypatch, ["berth.kvm.doctor"], ["berth_kvm_host"]) != []
+    monkeypatch.setattr(context, "CLIARGS", {"args": ("berth.kvm.start",)})
+    unread_options.check_unread({"berth_target_host": ""})  # warns alone
 
 
 @pytest.mark.parametrize(
