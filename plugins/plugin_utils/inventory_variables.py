@@ -6,6 +6,7 @@ and surveys give as text (lost hosts, locks, yes and no, berth_state)."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 
