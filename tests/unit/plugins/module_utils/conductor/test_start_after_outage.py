@@ -12,7 +12,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import r
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.outcome_of_operation import outcome
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.copies import recover
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.recovery import to_recover
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.start_after_outage import to_recover
 from ansible_collections.berth.kvm.plugins.module_utils.model import request_digest, shelves
 
 
