@@ -37,6 +37,8 @@ OF_KVM_HOSTS = frozenset(("prepare_hosts", "rotate_authority"))
 CHANGING = OF_KVM_HOSTS.union(
     ("create", "migrate"), move_options.OF_ROLES, (name for name, each in OPERATIONS.items() if each.selected)
 )
+# What an instance is to be, with which nothing is selected: option -> what it is in a query.
+WISHES = {"berth_flavor": "flavor.name", "berth_image": "image", "berth_project": "project", "berth_state": "state"}
 OURS = re.compile(r"berth\.kvm\.(\w+)\Z")
 
 
@@ -53,7 +55,15 @@ def check_unread(given: Mapping[str, Any]) -> None:
     for option in sorted(unnamed - _of_every_run(playbook) - _of_moves(playbook)) if unnamed else ():
         readers = TARGETED.get(option) or _readers(option) or _moves_with(option)
         said = "-e: berth.kvm.%s does not read %s, an option of %s" % (playbook, option, shortened(readers))
-        if readers and option in HOSTS and given[option] not in ("", None) and CHANGING.intersection(_names(playbook)):
+        if option in WISHES:
+            if "show" in _names(playbook) and "berth_name" not in given:
+                warn(
+                    "-e: %s selects no instances. %s"
+                    % (option, input_hints.select_where(WISHES[option], given[option]))
+                )
+        elif (
+            readers and option in HOSTS and given[option] not in ("", None) and CHANGING.intersection(_names(playbook))
+        ):
             errors.append(UnknownVariable(said, hint=input_hints.leave_host_out(playbook in OF_KVM_HOSTS)))
         elif readers:
             warn(said)

@@ -43,7 +43,7 @@ from .plain import number, plain
 from .screen import warn
 from .selection_patterns import NAMES, PATTERNS, check_names, check_patterns
 from .set_by_the_run import check_set_by_the_run
-from .unread_options import check_unread, meant_by
+from .unread_options import WISHES, check_unread, meant_by
 from .whose_variables import is_rendered, value_of
 
 OWN = "berth_own_variables"
@@ -298,7 +298,7 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     _warn_of_settings(of_hosts, values, own)
     warn_of_misplaced(OF_HOSTS, of_instances, [localhost, *of_hosts.values()], misplaced.ON_INSTANCE)
     warn_of_misplaced(OF_INSTANCES, of_hosts, [localhost, *of_instances.values()], misplaced.ON_KVM_HOST)
-    check_unread({name: extra_vars[name] for name in {*RUN, *PUBLISHED, *ITS_HOST} & extra_vars.keys()})
+    check_unread({name: extra_vars[name] for name in {*RUN, *PUBLISHED, *ITS_HOST, *WISHES} & extra_vars.keys()})
 
 
 def _hosts_of_inventory(values: Mapping[str, Mapping[str, Any]], extra_vars: Mapping[str, Any]) -> Iterator[BerthError]:

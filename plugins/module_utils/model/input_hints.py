@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import re
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
 from .errors import shortened
+from .safe_text import visible
 
 # --- certificates
 
@@ -269,6 +270,11 @@ def leave_host_out(of_hosts: bool) -> str:
     if of_hosts:
         return "--limit selects KVM hosts here"
     return "Leave it out: a move goes to berth_target_host, and what is not moved stays on its host"
+
+
+def select_where(part: str, value: Any) -> str:
+    """-e gives what an instance is to be, where people mean those that are so."""
+    return "Those that have it are selected with -e \"berth_where=%s=='%s'\"" % (part, visible(value))
 
 
 def no_start_at_task() -> str:

@@ -141,3 +141,11 @@ def test_an_option_of_a_plan_is_unread_where_nothing_carries_one_out(monkeypatch
     said = "-e: berth.kvm.events does not read berth_until, an option of berth.kvm.apply_plan, berth.kvm.drain, berth.kvm.return"
     assert told(monkeypatch, ["berth.kvm.events"], ["berth_until"]) == [said]
     assert told(monkeypatch, ["berth.kvm.drain"], ["berth_until"]) == []
+
+
+@pytest.mark.follows("select_where")
+def test_who_would_select_what_show_shows_by_its_flavor_is_told_how(monkeypatch):
+    (said,) = told(monkeypatch, ["berth.kvm.list"], ["berth_flavor"])
+    assert said.endswith("selected with -e \"berth_where=flavor.name=='h1'\"")
+    assert told(monkeypatch, ["berth.kvm.create"], ["berth_flavor"]) == []
+    assert told(monkeypatch, ["berth.kvm.show"], ["berth_flavor", "berth_name"]) == []
