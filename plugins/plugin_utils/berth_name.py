@@ -12,7 +12,7 @@ from ansible import context
 
 from ..module_utils.conductor.closing_table import Outcome
 from ..module_utils.conductor.unlisted import selected
-from ..module_utils.model import clone_hints, identity, input_hints
+from ..module_utils.model import clone_hints, fleet_hints, identity, input_hints
 from ..module_utils.model.errors import InvalidInput, joined
 from ..module_utils.model.identity import ADOPTED, OWN_UUIDS
 from .inventory_variables import raw_vars
@@ -42,7 +42,7 @@ def check_counts(values: Dict[str, Any]) -> None:
     if not re.fullmatch("[0-9]{1,4}", str(least)) or not 1 <= int(least) <= int(count):
         raise InvalidInput("berth_min_count", least, "a whole number from 1 to berth_count, %s" % count)
     if "berth_name" not in values and str(count) != "1":
-        hint = input_hints.name_the_counted()
+        hint = fleet_hints.name_the_counted()
         raise InvalidInput("berth_count", count, "how many instances berth_name stands for", hint=hint)
 
 
@@ -104,7 +104,7 @@ def check_name(values: Dict[str, Any], hosts: Collection[str] = ()) -> None:
         raise InvalidInput("berth_name", name, "the name of one instance", hint=input_hints.name_instance())
     given = [str(text).partition("=")[0].strip() for text in context.CLIARGS.get("extra_vars") or ()]
     if PATTERN.search(str(name)) or given.count("berth_name") > 1:  # of which Ansible keeps the last
-        raise InvalidInput("berth_name", name, "the name of one instance", hint=input_hints.select_several())
+        raise InvalidInput("berth_name", name, "the name of one instance", hint=fleet_hints.select_several())
     if name not in hosts:
         identity.check_name(str(name), "berth_name")
 

@@ -12,7 +12,7 @@ from ansible import context
 from ansible.playbook.task import Task
 
 from ..module_utils.conductor.errors import NoHostAnswered
-from ..module_utils.model import input_hints
+from ..module_utils.model import fleet_hints
 from .screen import warn
 
 ALWAYS, UNTAGGED = "always", {"untagged"}
@@ -27,16 +27,16 @@ def leave_out(task: Task) -> bool:
     given = (("--tags", wanted - {"all"}), ("--skip-tags", skipped))
     options = ["%s %s" % (option, ",".join(sorted(values))) for option, values in given if values]
     if options:  # otherwise the tag never on an import of the playbook did that
-        warn("%s: nothing of berth.kvm was done here. %s" % (" and ".join(options), input_hints.no_tags()))
+        warn("%s: nothing of berth.kvm was done here. %s" % (" and ".join(options), fleet_hints.no_tags()))
     return True
 
 
 def check_asked() -> None:
     """Raise NoHostAnswered if the options had the task left out that asks the hosts, though others run."""
     if ALWAYS in map(str, context.CLIARGS.get("skip_tags") or ()):
-        raise NoHostAnswered("--skip-tags %s: no host was asked" % ALWAYS, hint=input_hints.no_tags())
+        raise NoHostAnswered("--skip-tags %s: no host was asked" % ALWAYS, hint=fleet_hints.no_tags())
     if context.CLIARGS.get("start_at_task"):
-        raise NoHostAnswered("--start-at-task: no host was asked", hint=input_hints.no_start_at_task())
+        raise NoHostAnswered("--start-at-task: no host was asked", hint=fleet_hints.no_start_at_task())
 
 
 def is_selected(tags: Set[str], wanted: Set[str], skipped: Set[str]) -> bool:

@@ -13,7 +13,7 @@ from ansible import context
 
 from ..module_utils.conductor.errors import UnknownVariable
 from ..module_utils.conductor.operations import OPERATIONS
-from ..module_utils.model import input_hints
+from ..module_utils.model import fleet_hints
 from ..module_utils.model.errors import BerthError, joined, shortened
 from . import move_options
 from .fleet_options import HOSTS
@@ -59,12 +59,12 @@ def check_unread(given: Mapping[str, Any]) -> None:
             if "show" in _names(playbook) and "berth_name" not in given:
                 warn(
                     "-e: %s selects no instances. %s"
-                    % (option, input_hints.select_where(WISHES[option], given[option]))
+                    % (option, fleet_hints.select_where(WISHES[option], str(given[option])))
                 )
         elif (
             readers and option in HOSTS and given[option] not in ("", None) and CHANGING.intersection(_names(playbook))
         ):
-            errors.append(UnknownVariable(said, hint=input_hints.leave_host_out(playbook in OF_KVM_HOSTS)))
+            errors.append(UnknownVariable(said, hint=fleet_hints.leave_host_out(playbook in OF_KVM_HOSTS)))
         elif readers:
             warn(said)
     if errors:

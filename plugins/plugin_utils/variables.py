@@ -19,7 +19,7 @@ from ansible.utils.vars import load_extra_vars
 from ..module_utils.conductor import fleet_events, watching
 from ..module_utils.conductor.dynamic_inventory import ERROR, PUBLISHED
 from ..module_utils.conductor.errors import UnknownVariable
-from ..module_utils.model import host_settings, input_hints, snapshots
+from ..module_utils.model import fleet_hints, host_settings, input_hints, snapshots
 from ..module_utils.model.errors import BerthError, InvalidInput, joined
 from ..module_utils.model.schema import Check, Flag, ListOf, OneOf, Text, Whole
 from ..module_utils.model.unknown_names import meant, nearest
@@ -279,7 +279,7 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     check_names({**patterns, **_given_names(action, task_vars)})
     extra_vars = load_extra_vars(action._loader)
     if LEFT_OVER in extra_vars:
-        raise InvalidInput("-e", extra_vars[LEFT_OVER], "name=value", hint=input_hints.quote_value())
+        raise InvalidInput("-e", extra_vars[LEFT_OVER], "name=value", hint=fleet_hints.quote_value())
     check_set_by_the_run(task_vars.get("ansible_limit"), extra_vars)
     hosts, of_kvm = [str(name) for name in task_vars["groups"]["all"]], frozenset(kvm_hosts)
     values = {host: raw_vars(task_vars, host) for host in hosts}

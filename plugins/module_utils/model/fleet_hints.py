@@ -2,15 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Hints about a host as part of the fleet, made only on the controller: who logs in there, how to remove it, how a
-run goes on that was interrupted, and what AWX does otherwise than a terminal. See hints.py."""
+run goes on that was interrupted, what AWX does otherwise than a terminal, and which options of a run are meant. See hints.py."""
 
 from __future__ import annotations
 
 import shlex
 from typing import Optional, Sequence
 
-from . import hints
+from . import hints, input_hints
 from .identity import DEFAULT_PROJECT
+from .safe_text import visible
 
 
 def _bring_back_first(silent: Sequence[str]) -> str:
@@ -610,3 +611,45 @@ def resize_to_follow(name: str) -> str:
 def create_to_filter(name: str) -> str:
     """The inventory gives an instance other security groups than its host filters for it."""
     return "Run berth.kvm.create --limit %s" % name
+
+
+def leave_host_out(of_hosts: bool) -> str:
+    """-e names a KVM host, and the playbook does not read that. ``of_hosts``: it is about KVM hosts."""
+    if of_hosts:
+        return "--limit selects KVM hosts here"
+    return "Leave it out: a move goes to berth_target_host, and what is not moved stays on its host"
+
+
+def no_start_at_task() -> str:
+    """--start-at-task has the task left out that asks the hosts."""
+    return "Leave that option out: a run that ended early goes on from there when it is run again"
+
+
+def select_where(part: str, value: str) -> str:
+    """-e gives what an instance is to be, where people mean those that are so."""
+    return "Those that have it are selected with -e \"berth_where=%s=='%s'\"" % (part, visible(value))
+
+
+def no_tags() -> str:
+    """--tags or --skip-tags select none of our tasks."""
+    return "Its playbooks have no tags: leave these options out, or tag what imports them in a playbook of your own"
+
+
+def name_the_counted() -> str:
+    """berth_count is given, and berth_name is not."""
+    return "Give the name too: -e berth_name=web stands for web-1, web-2 and so on"
+
+
+def select_several() -> str:
+    """berth_name is given several names, or a pattern."""
+    return (
+        "Leave berth_name out and select several instances with --limit, such as --limit 'web1:web2' or --limit 'web*'"
+    )
+
+
+def quote_value() -> str:
+    """-e has words without name=value."""
+    return (
+        "Quote a value that has spaces, as in -e 'name=\"a b\"'. %s. Several instances are selected with --limit"
+        % input_hints.list_with_e()
+    )

@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Optional, Sequence
+from typing import Optional, Sequence
 
 from .errors import shortened
-from .safe_text import visible
 
 # --- certificates
 
@@ -241,13 +240,6 @@ def add_field(path: str) -> str:
     return "Add %s" % path
 
 
-def select_several() -> str:
-    """berth_name is given several names, or a pattern."""
-    return (
-        "Leave berth_name out and select several instances with --limit, such as --limit 'web1:web2' or --limit 'web*'"
-    )
-
-
 def select_counted(name: str, counted: Sequence[str]) -> str:
     """No instance has the name, and those ``counted`` have it with a number, in order. berth_count selects them where none is
     missing between: a delete would fail for that one."""
@@ -258,46 +250,6 @@ def select_counted(name: str, counted: Sequence[str]) -> str:
     if re.search(r"-%d(\.|$)" % len(counted), counted[-1]):
         return "%s all with -e berth_name=%s -e berth_count=%d, or one %s" % (there_are, name, len(counted), own_name)
     return "%s each %s" % (there_are, own_name)
-
-
-def name_the_counted() -> str:
-    """berth_count is given, and berth_name is not."""
-    return "Give the name too: -e berth_name=web stands for web-1, web-2 and so on"
-
-
-def leave_host_out(of_hosts: bool) -> str:
-    """-e names a KVM host, and the playbook does not read that. ``of_hosts``: it is about KVM hosts."""
-    if of_hosts:
-        return "--limit selects KVM hosts here"
-    return "Leave it out: a move goes to berth_target_host, and what is not moved stays on its host"
-
-
-def select_where(part: str, value: Any) -> str:
-    """-e gives what an instance is to be, where people mean those that are so."""
-    return "Those that have it are selected with -e \"berth_where=%s=='%s'\"" % (part, visible(value))
-
-
-def no_start_at_task() -> str:
-    """--start-at-task has the task left out that asks the hosts."""
-    return "Leave that option out: a run that ended early goes on from there when it is run again"
-
-
-def image_by_name() -> str:
-    """berth_image is where an image comes from, not its name."""
-    return "Give it a name in berth_images, with this as its url or upload, and write that name here"
-
-
-def no_tags() -> str:
-    """--tags or --skip-tags select none of our tasks."""
-    return "Its playbooks have no tags: leave these options out, or tag what imports them in a playbook of your own"
-
-
-def quote_value() -> str:
-    """-e has words without name=value."""
-    return (
-        "Quote a value that has spaces, as in -e 'name=\"a b\"'. %s. Several instances are selected with --limit"
-        % list_with_e()
-    )
 
 
 def give_option(variable: str, option: str) -> str:
@@ -364,3 +316,8 @@ def image_directory() -> str:
         "Put the image below a directory that holds nothing but images, name that directory in "
         "berth_host_image_directories of every host, and run berth.kvm.prepare_hosts"
     )
+
+
+def image_by_name() -> str:
+    """berth_image is where an image comes from, not its name."""
+    return "Give it a name in berth_images, with this as its url or upload, and write that name here"

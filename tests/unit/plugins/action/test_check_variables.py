@@ -247,7 +247,7 @@ def test_words_of_the_command_line_that_ansible_would_drop_are_refused_and_quote
     dropped = parse_kv("berth_name=web1 web2")
     monkeypatch.setattr(variables, "load_extra_vars", lambda loader: dropped)
     said = refusal(play=dropped)["msg"]
-    assert "-e: 'web2' is not valid (name=value)" in said and input_hints.quote_value() in said
+    assert "-e: 'web2' is not valid (name=value)" in said and fleet_hints.quote_value() in said
     quoted = parse_kv('berth_lock_reason="a b"')
     monkeypatch.setattr(variables, "load_extra_vars", lambda loader: quoted)
     assert quoted == {"berth_lock_reason": "a b"} and "failed" not in refusal(play=quoted)

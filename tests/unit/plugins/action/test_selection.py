@@ -147,7 +147,7 @@ def test_every_playbook_refuses_a_count_that_is_none_before_a_host_is_asked(coun
 @pytest.mark.follows("name_the_counted")
 def test_a_count_without_a_name_is_refused_before_a_host_is_asked_and_with_one_it_counts():
     result = run("read_hosts", {"instances": []}, berth_count="3")
-    assert result["error_code"] == "InvalidInput" and input_hints.name_the_counted() in result["msg"]
+    assert result["error_code"] == "InvalidInput" and fleet_hints.name_the_counted() in result["msg"]
     for good in ({"berth_count": "3", "berth_name": "web"}, {"berth_count": 1}, {}):
         berth_name.check_counts(good)
 
@@ -234,7 +234,7 @@ def test_who_gives_no_inventory_is_told_to_and_with_that_one_hosts_are_found():
 @pytest.mark.parametrize("names", ["a,web-1", "a web-1", "web-*", "!a", "a:web-1", ["a", "web-1"], {"a": 1}])
 def test_a_name_that_is_none_or_several_is_refused_and_with_a_limit_several_are_selected(names):
     result = run("read_hosts", {}, berth_name=names)
-    assert result["error"]["hint"] == input_hints.select_several()
+    assert result["error"]["hint"] == fleet_hints.select_several()
     assert result["msg"].startswith("InvalidInput: berth_name: ")
     several = run("placement", {}, names=["a", "web-1"], ansible_limit="a:web-1")
     assert not several.get("failed"), several

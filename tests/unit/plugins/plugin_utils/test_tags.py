@@ -14,7 +14,7 @@ from ansible.playbook.task import Task
 from ansible.utils.context_objects import CLIArgs
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import NoHostAnswered
-from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
 from ansible_collections.berth.kvm.plugins.plugin_utils import tags
 
 CASES = [
@@ -64,7 +64,7 @@ def test_the_first_task_does_nothing_where_ansible_leaves_out_the_others(left_ou
 def test_who_leaves_out_all_tasks_is_told_with_the_options_and_without_them_they_run(left_out):
     for options in ({"wanted": ["create"]}, {"wanted": ["all"], "skipped": ["untagged"]}):
         nothing, (said,) = left_out([], **options)
-        assert nothing and said.endswith(input_hints.no_tags())
+        assert nothing and said.endswith(fleet_hints.no_tags())
     assert said.startswith("--skip-tags untagged: nothing of berth.kvm was done here")
     assert left_out([]) == left_out(["vms"], ["vms"]) == (False, [])
 
@@ -82,6 +82,6 @@ def test_a_task_to_start_at_has_asked_no_host_and_without_it_nothing_is_said():
     with mock.patch.object(context, "CLIARGS", CLIArgs({"start_at_task": "Choose a host for each instance"})):
         with pytest.raises(NoHostAnswered, match="--start-at-task: no host was asked") as refused:
             tags.check_asked()
-    assert refused.value.hint == input_hints.no_start_at_task()
+    assert refused.value.hint == fleet_hints.no_start_at_task()
     with mock.patch.object(context, "CLIARGS", CLIArgs({})):
         tags.check_asked()
