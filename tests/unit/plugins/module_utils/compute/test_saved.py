@@ -59,7 +59,7 @@ def test_it_is_not_moved_until_a_start_lets_it_go_on(web):
 def test_saved_between_two_runs_of_a_move_it_goes_on_when_the_move_is_given_up(web, monkeypatch, phase):
     """A start is refused then."""
     monkeypatch.setattr(moving_host.disks, "manifest", lambda *_arguments, **_options: [])
-    monkeypatch.setattr(moving_host.increment, "tidy", lambda *_arguments: None)
+    monkeypatch.setattr(moving_host.precopy, "tidy", lambda *_arguments: None)
     record = plant(web.host.store, in_move(web, phase))
     with pytest.raises(GuestSaved) as refused:
         check(web, record)

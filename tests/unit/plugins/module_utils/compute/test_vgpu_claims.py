@@ -152,7 +152,7 @@ def test_a_move_that_starts_the_guest_makes_its_device_first(mover, host, asked,
     record = instance(asked("a"), host)
     monkeypatch.setattr(mover.effects, "define", lambda _record: None)
     monkeypatch.setattr(mover.effects, "define_unless_changed", lambda _record: None)
-    monkeypatch.setattr(moving_host.increment, "tidy", lambda *_: None)
+    monkeypatch.setattr(moving_host.precopy, "tidy", lambda *_: None)
     monkeypatch.setattr(moving_host.disks, "manifest", lambda *_, **__: [])
     made_at_start = []
     monkeypatch.setattr(moving_host.domain, "start", lambda *_: made_at_start.extend(gpus.made()))
