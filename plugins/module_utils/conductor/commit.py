@@ -88,14 +88,14 @@ class AfterClaims:
         return Answers(names, self.lost, silent=self.silent(plan), called=self.known_as)
 
     @functools.cached_property
-    def own_names(self) -> Dict[Tuple[str, str], str]:
-        """(project, name) of the instances whose uuid does not follow from it -> their host."""
-        return {
-            (record["project_id"] or DEFAULT_PROJECT, record["own_name"]): host
-            for host, found in self.records.items()
-            for record in found.values()
-            if "own_name" in record
-        }
+    def own_names(self) -> Dict[Tuple[str, str], Dict[str, str]]:
+        """(project, name) of the instances whose uuid does not follow from it -> their uuids and hosts."""
+        names: Dict[Tuple[str, str], Dict[str, str]] = {}
+        for host, found in self.records.items():
+            for uuid, record in found.items():
+                if "own_name" in record:
+                    names.setdefault((record["project_id"] or DEFAULT_PROJECT, record["own_name"]), {})[uuid] = host
+        return names
 
     @functools.cached_property
     def known_as(self) -> Dict[str, Set[str]]:
@@ -202,9 +202,10 @@ def _check_the_only_claim(plan: Plan, instance: Instance, after: AfterClaims) ->
             raise InstanceExists("%s was created on %s meanwhile" % (name, owner), hint=hints.create_again())
         if moving:
             raise InstanceMoving("%s is in the middle of a move on %s" % (name, moving), hint=hints.finish_move(name))
-        named = after.own_names.get((instance["project"], name))
-        if named:
-            text = "an instance on %s was given the name %s meanwhile" % (named, name)
+        named = after.own_names.get((instance["project"], name), {})
+        others_named = [host for uuid, host in named.items() if uuid != instance["uuid"]]
+        if others_named:
+            text = "an instance on %s was given the name %s meanwhile" % (others_named[0], name)
             raise InstanceExists(text, hint=fleet_hints.another_new_name())
         check_absent(name, after.notes_on(instance), after.answers(plan), plan["run"])
         _check_majority(plan, name, after)

@@ -304,6 +304,18 @@ def test_a_name_that_another_instance_was_given_meanwhile_is_not_that_of_two(hos
     assert [entry["token"] for entry in plan["withdraw"]["h1"]] == ["t"]
 
 
+def test_an_instance_that_was_renamed_and_whose_host_is_lost_is_made_again_by_its_name():
+    """Its own claim shows the name, too."""
+    hosts = {name: Host(name) for name in HOSTS}
+    plan = a_plan(instance("a"))
+    rounds.prepare_round(plan, lambda: "t")
+    claims = {"h1": hosts["h1"].claim(plan["claims"]["h1"])}
+    (claimed,) = hosts["h1"].records.values()
+    claimed.update(own_name="a", project_id=plan["instances"]["a"]["project"])
+    commit(plan, claims, {name: host.rescan() for name, host in hosts.items()})
+    assert (plan["instances"]["a"]["error"], plan["build"]) == (None, ["a"])
+
+
 @pytest.mark.parametrize("other, state", [("a", "failed"), ("z", "claiming")], ids=["the other's", "ours"])
 def test_of_two_claims_of_one_instance_that_of_the_lower_token_goes_first(other, state):
     """Both runs see both claims: they must agree which of them gives way for good, and which tries once more."""
