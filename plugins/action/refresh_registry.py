@@ -21,10 +21,7 @@ class ActionModule(ControllerAction):
         return {part: result[part] for part in ("written", "newer", "failed")}
 
     def act(self, args, task_vars):
-        hosts = kvm_hosts(task_vars, args["hosts"])
-        hosts_selected(task_vars, hosts)
-        if "ansible_limit" in task_vars:
-            hosts = [host for host in hosts if host in task_vars["ansible_play_hosts_all"]]
+        hosts = hosts_selected(task_vars, kvm_hosts(task_vars, args["hosts"]))
         run, engine = run_of(self, task_vars, hosts)
         done, _said = carry_out(self, task_vars, refresh(run), engine=engine)
         say("", *lines(done, run.dry), "")

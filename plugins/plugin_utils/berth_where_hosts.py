@@ -57,8 +57,8 @@ def shown(action: Any, task_vars: Dict[str, Any], documents: Mapping[str, Docume
     found = selected(action, task_vars, documents)
     if "ansible_limit" not in task_vars:
         return found
-    hosts_selected(task_vars, list(documents))
-    return [name for name in found if name in task_vars["ansible_play_hosts_all"]]
+    limited = set(hosts_selected(task_vars, list(documents)))
+    return [name for name in found if name in limited]
 
 
 def one(action: Any, task_vars: Dict[str, Any], documents: Mapping[str, Document]) -> str:

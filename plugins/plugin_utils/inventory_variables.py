@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import re
 
 from ansible.errors import AnsibleValueOmittedError
@@ -16,7 +17,7 @@ from ansible.vars.hostvars import HostVarsVars
 
 from ..module_utils.conductor.dynamic_inventory import ERROR
 from ..module_utils.model import catalog_schema, vm_states
-from ..module_utils.model.errors import InvalidInput, joined
+from ..module_utils.model.errors import InvalidInput, together
 from ..module_utils.model.identity import OWN_UUIDS
 from ..module_utils.model.schema import ListOf, Text
 from .plain import rendered
@@ -117,18 +118,14 @@ def variables(task_vars, host, names):
     left out. A template in them may use hostvars: Ansible has none of them where it renders another host's variables."""
     hostvars = task_vars["hostvars"]
     values = HostVarsVars({**raw_vars(task_vars, host), "hostvars": hostvars}, loader=hostvars._loader, host=host)
-    found, errors = {}, []
-    for name in names:
-        try:
-            if name in values:
-                found[name] = rendered(name, functools.partial(values.__getitem__, name))
-        except AnsibleValueOmittedError:
-            continue
-        except InvalidInput as error:
-            errors.append(error)
-    if errors:
-        raise joined(errors)
-    return found
+
+    def given(name):
+        with contextlib.suppress(AnsibleValueOmittedError):
+            return [(name, rendered(name, functools.partial(values.__getitem__, name)))]
+        return []
+
+    parts = together(functools.partial(given, name) for name in names if name in values)
+    return dict(itertools.chain.from_iterable(parts))
 
 
 def with_variable(task_vars, names, variable):

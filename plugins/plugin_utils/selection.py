@@ -149,8 +149,7 @@ def check_nothing_selected(task_vars: Dict[str, Any], names: List[str]) -> None:
         as_text = isinstance(given, str) and given.lstrip().startswith("[")
         known = names_by_uuid(task_vars).values()
         hint = fleet_hints.select_with_pattern() if as_text else similar_instances(given, known)
-        if given in kvm_hosts(task_vars):
-            hint = fleet_hints.select_on_host(given)
+        hint = fleet_hints.select_on_host(given) if given in kvm_hosts(task_vars) else hint
         raise InstanceNotFound("%s selects no instance" % selections[0], hint=hint)
 
 
@@ -165,7 +164,8 @@ def hosts_selected(task_vars: Dict[str, Any], hosts: List[str]) -> List[str]:
     if not hosts:
         raise no_kvm_hosts(task_vars)
     limit = task_vars.get("ansible_limit")
-    found = hosts if limit is None else [host for host in hosts if host in task_vars["ansible_play_hosts_all"]]
+    of_play = set(task_vars["ansible_play_hosts_all"]) if limit is not None else set(hosts)
+    found = [host for host in hosts if host in of_play]
     if not found:
         raise KvmHostNotFound("--limit=%s selects no KVM host" % limit, hint=did_you_mean(limit, hosts))
     return found

@@ -49,26 +49,24 @@ def check_unread(given: Mapping[str, Any]) -> None:
     playbook = _playbook()
     if playbook is None:
         return
-    errors: List[BerthError] = []
     unnamed = set(given).difference(NAMED.findall("".join(_texts(playbook))))
-    # Most runs end here, and read no other file.
-    for option in sorted(unnamed - _of_every_run(playbook) - _of_moves(playbook)) if unnamed else ():
+    if not unnamed:
+        return  # most runs end here, and read no other file
+    unread = unnamed - _of_every_run(playbook) - _of_moves(playbook)
+    errors: List[BerthError] = []
+    for option in sorted(unread - WISHES.keys()):
         readers = TARGETED.get(option) or _readers(option) or _moves_with(option)
         said = "-e: berth.kvm.%s does not read %s, an option of %s" % (playbook, option, shortened(readers))
-        if option in WISHES:
-            if "show" in _names(playbook) and "berth_name" not in given:
-                warn(
-                    "-e: %s selects no instances. %s"
-                    % (option, fleet_hints.select_where(WISHES[option], str(given[option])))
-                )
-        elif (
-            readers and option in HOSTS and given[option] not in ("", None) and CHANGING.intersection(_names(playbook))
-        ):
+        if readers and option in HOSTS and given[option] not in ("", None) and CHANGING.intersection(_names(playbook)):
             errors.append(UnknownVariable(said, hint=fleet_hints.leave_host_out(playbook in OF_KVM_HOSTS)))
         elif readers:
             warn(said)
     if errors:
         raise joined(errors)
+    if "show" in _names(playbook) and "berth_name" not in given:
+        for option in sorted(unread & WISHES.keys()):
+            query = fleet_hints.select_where(WISHES[option], str(given[option]))
+            warn("-e: %s selects no instances. %s" % (option, query))
 
 
 def meant_by(word: str) -> List[str]:

@@ -34,7 +34,6 @@ class Catalogs:
     def __init__(self, task_vars: Dict[str, Any], names: Iterable[str], kvm_hosts: Iterable[str], loader: Any):
         """``names``: the selected instances. Raises SharedVariableDiffers."""
         self._task_vars = task_vars
-        self._raw: Dict[str, Any] = {}
         self._known: List[Tuple[list, Catalog]] = []
         self.given = set(load_extra_vars(loader))
         self.instances = self._instances(list(names), set(kvm_hosts), self.given)
@@ -64,9 +63,7 @@ class Catalogs:
         return value_of(self._task_vars, name, self._raw_of(name), variable)
 
     def _raw_of(self, name):
-        if name not in self._raw:
-            self._raw[name] = raw_vars(self._task_vars, name)
-        return self._raw[name]
+        return raw_vars(self._task_vars, name)
 
     def _instances(self, names: List[str], kvm_hosts: Set[str], extra_vars: Set[str]) -> List[str]:
         """All instances, those of the inventory first: in the same order whatever is selected."""

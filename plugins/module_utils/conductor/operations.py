@@ -185,6 +185,7 @@ OPERATIONS: Dict[str, Operation] = {
 PLAYBOOKS = {
     "confirm": "confirm_resize",
     "keep_one": "keep_one_copy",
+    "recover": "start_after_outage",
     "recover_record": "restore_record",
     "revert": "revert_resize",
 }
