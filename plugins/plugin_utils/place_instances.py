@@ -184,9 +184,9 @@ def _beside_disks(run):
 
 def _say_unlisted(run, selected_uuids):
     """Name the instances that the whole inventory lacks, whatever is selected. With berth_name the run is not about it."""
-    if run.takes_over or "berth_name" in run.task_vars or not unlisted.unlisted(run.fleet, selected_uuids):
+    if run.takes_over or "berth_name" in run.task_vars or not unlisted.names(run.fleet, selected_uuids):
         return
-    names = [place["name"] for _uuid, place in unlisted.unlisted(run.fleet, names_by_uuid(run.task_vars))]
+    names = unlisted.names(run.fleet, names_by_uuid(run.task_vars))
     if names:
         say(unlisted.line(names))
 

@@ -84,7 +84,7 @@ def keep(
     which = operation + ("_again" if again else "")
     try:
         receipt = decision.receipt()
-        data = receipt_file.pack(receipt, decision.documents, about)
+        data = receipt_file.pack(receipt, decision.texts, about)
         with _folder(keeping, make=True) as folder:
             name = "%s-%s-%s.receipt.gz" % (_time_in_name(folder, now), acting.RUN, which)
             state_directory.write_bounded(folder, name, data, OURS, keeping.most_bytes, keeping.days)

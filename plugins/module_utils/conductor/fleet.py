@@ -101,6 +101,13 @@ class Places(Mapping[str, List[Place]]):
     def __len__(self) -> int:
         return len(self._records)
 
+    def records(self, role: str) -> Iterator[Tuple[str, Document]]:
+        """(uuid, what its host says) of each record of this role. No place is made for it."""
+        for uuid, records in self._records.items():
+            for _host, instance in records:
+                if instance.get("role") == role:
+                    yield uuid, instance
+
     def own_names(self) -> Dict[Tuple[str, str], str]:
         """(project, name) -> uuid of each instance whose uuid does not follow from its name, if each host that has it says so."""
         found: Dict[Tuple[str, str], str] = {}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Sequence
 
@@ -125,6 +126,11 @@ class Decision:
             for line in unread_hints(name, instance["spec"].get("scheduler_hints") or {}, self.filters)
         ]
 
+    @functools.cached_property
+    def texts(self) -> List[bytes]:
+        """Each host's document as its digest in the receipt, and the receipt's file, have it."""
+        return [receipt.canonical(document) for document in self.documents]
+
     def receipt(self) -> Optional[Document]:
         """The decision as one document that can be replayed offline, or None if nothing was placed."""
         if not self.result:
@@ -137,6 +143,7 @@ class Decision:
             self.aggregates,
             left_out=self.fleet.verdicts,
             seconds=round(self.seconds, 6),
+            texts=self.texts,
         )
 
 

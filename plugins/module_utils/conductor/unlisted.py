@@ -22,6 +22,11 @@ def unlisted(fleet: Fleet, listed: Container[str]) -> List[Tuple[str, Place]]:
     return sorted((pair for pair in found if pair[1]["role"] == OWN), key=lambda pair: (pair[1]["name"], pair[0]))
 
 
+def names(fleet: Fleet, listed: Container[str]) -> List[str]:
+    """Their names alone, also where they are most of a large fleet."""
+    return [record["name"] for uuid, record in fleet.places.records(OWN) if uuid not in listed]
+
+
 def told(names: Iterable[str]) -> str:
     """What is said of them, wherever it is said."""
     return "instances that this inventory does not have: %s" % shortened(sorted(names))

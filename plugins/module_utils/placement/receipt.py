@@ -61,12 +61,13 @@ class ReceiptMismatch(BerthError):
     """The replay differs from its receipt: in the host documents (``snapshot``) or in the decision (``decision``)."""
 
 
-def make(host_documents, requests, options, result, aggregates=(), left_out=None, seconds=None):
+def make(host_documents, requests, options, result, aggregates=(), left_out=None, seconds=None, texts=None):
     """Return the receipt of ``result``, which select_destinations returned for these arguments with ``explain`` true.
 
     ``left_out`` {host: reason} are hosts that took no part (unreachable, an invalid document); ``seconds`` is how long
-    the decision took, which is not replayed.
+    the decision took, which is not replayed; ``texts`` are the documents as canonical JSON, if they were made before.
     """
+    texts = [canonical(document) for document in host_documents] if texts is None else texts
     matrix = plain(explain.matrix(result.requests))
     decision = {
         "requests": [
@@ -85,7 +86,7 @@ def make(host_documents, requests, options, result, aggregates=(), left_out=None
         "options": plain(load(options)[2]),
         "aggregates": plain([_as_document(aggregate) for aggregate in aggregates]),
         "requests": [_request(request) for request in requests],
-        "hosts": {document["host"]: _digest_of(document) for document in host_documents},
+        "hosts": {document["host"]: _sha256(text) for document, text in zip(host_documents, texts)},
         "host_order_sha256": digest([document["host"] for document in host_documents]),
         "left_out": plain(left_out or {}),
         "decision": plain(decision),
@@ -177,13 +178,17 @@ def _same_hosts(receipt, host_documents):
 
 def digest(value):
     """sha256 of a value's canonical JSON."""
-    return _digest_of(plain(value))
+    return _sha256(canonical(plain(value)))
 
 
-def _digest_of(document):
-    """Of what is plain JSON already."""
+def canonical(document):
+    """The bytes of what is plain JSON already."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
+    return text.encode("ascii")
+
+
+def _sha256(text):
+    return hashlib.sha256(text).hexdigest()
 
 
 def first_difference(given, other, path="receipt"):

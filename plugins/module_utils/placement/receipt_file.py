@@ -16,7 +16,7 @@ import zlib
 from ..model.collection_version import COLLECTION_VERSION
 from ..model.errors import BerthError
 from ..model.host_document import HostDocumentInvalid, check
-from .receipt import ReceiptMismatch, replay
+from .receipt import ReceiptMismatch, canonical, replay
 from .scheduler import select_destinations
 from .text import plain
 
@@ -31,9 +31,10 @@ class ReceiptInvalid(BerthError):
     """The file is not a receipt that can be replayed: it is damaged, edited, from a newer version, or no receipt at all."""
 
 
-def pack(receipt, documents, about):
-    """Return the bytes of a file. ``about``: {run, who, at, operation, instances {name: uuid}}."""
-    body = _line(receipt) + json.dumps(documents, allow_nan=False).encode("ascii") + b"\n"
+def pack(receipt, texts, about):
+    """Return the bytes of a file. ``texts``: of each host its document as canonical JSON; ``about``: {run, who, at, operation,
+    instances {name: uuid}}."""
+    body = b"%s[%s]\n" % (_line(receipt), b",".join(texts))
     head = {"format": FORMAT, "schema": SCHEMA, "collection": COLLECTION_VERSION, **about}
     return gzip.compress(_line({**head, "sha256": _digest(head, body)}) + body, LEVEL, mtime=0)
 
@@ -75,7 +76,7 @@ def decide_again(receipt, documents, options=None):
 
 
 def _line(value):
-    return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
+    return canonical(plain(value)) + b"\n"
 
 
 def _digest(head, body):

@@ -13,6 +13,7 @@ import pytest
 from receipt_case import MB, create, files, replay, why
 
 from ansible_collections.berth.kvm.plugins.module_utils.placement import receipt_file
+from ansible_collections.berth.kvm.plugins.module_utils.placement.receipt import canonical
 
 
 def changed(path, change):
@@ -21,7 +22,7 @@ def changed(path, change):
     change(*lines)
     head, receipt, hosts = lines
     about = {name: part for name, part in head.items() if name not in ("format", "schema", "collection", "sha256")}
-    path.write_bytes(receipt_file.pack(receipt, hosts, about))
+    path.write_bytes(receipt_file.pack(receipt, map(canonical, hosts), about))
 
 
 def with_sums(change):
