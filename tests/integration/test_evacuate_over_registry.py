@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
 
 import pytest
 from registry_fixture import IS_HERE, of_one_member  # noqa: F401  pylint: disable=unused-import
-from test_evacuate import agent, owners, shared  # noqa: F401  pylint: disable=unused-import
-from test_move_shared import SHARE
+from test_evacuate import BACKUPS, DATA, WRITES, agent, backed_up, owners, shared  # noqa: F401  pylint: disable=unused-import
+from test_move_shared import POOL, SHARE
 
 from playbooks import catalog, records, vm
 
@@ -44,6 +46,53 @@ def test_a_host_that_was_evacuated_forgets_what_it_had(shared, image, inventory,
     lab.heal(lost)
     assert "outdated copy removed" in play("start_after_outage").output
     assert records(lab) == [(now, "one", "OWN")] and not lab.sh(lost, "virsh -q list --all --name").stdout.strip()
+    assert play("audit").changed.get("localhost", 0) == 0
+    play("delete", berth_all=True)
+    assert registry.owners() == {}
+    play("use_registry", berth_leave_registry=True)
+
+
+@pytest.mark.slow
+def test_an_evacuation_from_a_backup_that_is_killed_goes_on(backed_up, image, inventory, registry):  # noqa: F811
+    """With a host's claim, and with its own instance, as the last thing that happened; the volume comes along each time."""
+    lab = backed_up
+    path = inventory({"one": vm(volumes=["data"], user_data=WRITES, backup_to=BACKUPS)}, catalog(image, **DATA))
+
+    def play(name, *words, check=True, **variables):
+        more = {"extra_vars": {**registry.variables, **variables}, "check": check, "timeout": 600}
+        return lab.ansible_playbook("berth.kvm." + name, *words, inventory=[path], **more)
+
+    def killed_at(role, **variables):
+        run = lab.start_playbook("berth.kvm.evacuate", inventory=[path], extra_vars={**registry.variables, **variables})
+        while run.poll() is None and not any(found == role for _host, _name, found in records(lab)):
+            time.sleep(0.05)
+        assert run.poll() is None, run.communicate()[0]
+        os.killpg(run.pid, signal.SIGKILL)
+        run.communicate()
+
+    play("use_registry")
+    play("create")
+    lost = owners(lab)["one"]
+    lab.guest_facts("one", timeout=180, until=lambda said: said["ack"] > 0 and said["extra"] == "new")
+    lab.sh(lost, "mkdir -p -m 700 " + BACKUPS)
+    play("backup", "--limit", "one")
+    before = lab.guest_facts("one")
+    lab.crash(lost)
+    asked = {"berth_lost_hosts": lost, "berth_evacuate_from_backup": True}
+    for role in ("CLAIM", "OWN"):
+        killed_at(role, **asked)
+    play("evacuate", **asked)
+    play("create", berth_lost_hosts=lost)
+    ((host, name, role),) = records(lab)
+    assert host != lost and (name, role) == ("one", "OWN") and list(registry.owners().values()) != [lost]
+    facts = lab.guest_facts("one", host, timeout=180, until=lambda said: said["verify"]["result"] != "none")
+    assert facts["verify"]["result"] == "ok" and facts["nonce"] == before["nonce"] == facts["extra"]
+    assert facts["mac"] == before["mac"]
+
+    lab.start(lost)
+    assert "outdated copy set aside" in play("start_after_outage").output
+    assert records(lab) == [(host, "one", "OWN")]
+    assert "root.qcow2" in lab.sh(lost, "ls %s/set-aside/*/" % POOL).stdout
     assert play("audit").changed.get("localhost", 0) == 0
     play("delete", berth_all=True)
     assert registry.owners() == {}

@@ -206,3 +206,20 @@ def test_killed_between_two_changes_the_next_run_ends_it(tmp_path, where, part):
             case.evacuate(killed=killed)
             case.evacuate()
             case.check_back(case.check_evacuated())
+
+
+def test_killed_before_any_of_its_calls_over_an_engine_the_next_run_ends_it(tmp_path):
+    """Until another host has the instance, the engine knows whose it was."""
+
+    def case_in(folder, patch):
+        (tmp_path / folder).mkdir()
+        return Case(tmp_path / folder, patch, MOUNTED, on_engine=True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        calls = len(case_in("counted", patch).changes())
+    for call in range(1, calls + 1):
+        with pytest.MonkeyPatch.context() as patch:
+            case = case_in(str(call), patch)
+            case.evacuate(killed=(call, 0))
+            case.evacuate()
+            case.check_back(case.check_evacuated())

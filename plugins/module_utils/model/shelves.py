@@ -30,6 +30,10 @@ def made_again(spec: Document, backup: Document, lost: str) -> Document:
     return {**spec, KEY: dict(backup), EVACUATED: lost}
 
 
+def evacuated_from(spec: Mapping[str, Any]) -> Optional[str]:
+    return spec.get(EVACUATED)
+
+
 def ended(spec: Mapping[str, Any]) -> Document:
     """Return the request of the instance with its disks."""
     return {part: value for part, value in spec.items() if part != KEY}

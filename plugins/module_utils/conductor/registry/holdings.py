@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional
 
-from ...model import address_clash, hints, nics, registry_hints
+from ...model import address_clash, hints, nics, registry_hints, shelves
 from ...model.errors import InstanceExists
 from ...model.messages import Document
 from ...model.quota import Amounts
@@ -73,9 +73,10 @@ def take(
 
 
 def lost_owner(instance: Instance, entry: Document) -> Optional[str]:
-    """The uuid of the lost host from which another one is to take the instance over. Until that has it, it is that host's, with all
-    that it holds."""
-    return entry["owner"] if entry["owner"] and entry["owner"] == instance.get("take_over") else None
+    """The uuid of the lost host from which another one is to take the instance over, by its disks or by a backup. Until that has it,
+    it is that host's, with all that it holds."""
+    source = instance.get("take_over") or shelves.evacuated_from(instance["spec"])
+    return entry["owner"] if entry["owner"] and entry["owner"] == source else None
 
 
 def hold(draft: Draft, instance: Mapping[str, Any], holds: Iterable[str]) -> Procedure[None]:
