@@ -15,7 +15,7 @@ from ..module_utils.conductor.errors import KvmHostNotFound
 from ..module_utils.fleet.goals import GOALS
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.safe_text import is_safe
-from ..module_utils.model.schema import OneOf, Whole
+from ..module_utils.model.schema import OneOf, Text, Whole
 from .inventory_variables import listed
 from .move_options import MIGRATION, Option
 from .plain import number
@@ -48,11 +48,13 @@ class Reason:
 
 
 REASON = Reason()
+TIME_OF_DAY = Text(r"([01]?[0-9]|2[0-3]):[0-5][0-9]\Z", "a time of day of the controller, such as 06:00")
 CHECKED = {
     "berth_balance_by": Option(OneOf("memory", "vcpus")),
     "berth_drain_reason": REASON,
     "berth_goal": Option(OneOf(*GOALS)),
     "berth_migration": Option(MIGRATION),
+    "berth_until": Option(TIME_OF_DAY),
     **{name: Option(number_of) for name, number_of in _NUMBERS.items()},
 }
 # One KVM host, or several with commas between them or as a list, or groups of them.

@@ -191,7 +191,6 @@ RUN: Dict[str, Any] = {
     "berth_snapshot": Name("(%s)?\\Z" % snapshots.NAME, snapshots.NAME_RULE, snapshots.LONGEST_NAME, empty=True),
     "berth_snapshot_memory": Switch(),
     "berth_strict_uniqueness": Switch(),
-    "berth_until": None,
     DISCARDS: None,
     "berth_volume": None,
     "berth_watch_policy": watching.POLICY,
