@@ -306,7 +306,7 @@ def _hosts_of_inventory(values: Mapping[str, Mapping[str, Any]], extra_vars: Map
     name = "berth_kvm_hosts"
     given = [its[name] for its in values.values() if name in its]
     if given and name not in extra_vars:
-        hint = input_hints.name_group_of_hosts(None)
+        hint = fleet_hints.name_group_of_hosts(None)
         yield InvalidInput(name, plain(given[0], name), "given with -e, not in the inventory", hint=hint)
 
 

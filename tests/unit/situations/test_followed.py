@@ -1,0 +1,34 @@
+# Copyright: (c) 2026, The berth.kvm authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a playbook advises, done as it says: the next run does what was meant."""
+
+from __future__ import annotations
+
+import fake_fleet
+import pytest
+
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
+
+
+def played(folder, *command, **values):
+    done = fake_fleet.play(folder, [*command, "--check"], change=lambda tree: tree["all"]["vars"].update(values))
+    return " ".join(done["said"].split())
+
+
+@pytest.mark.follows("move_existing")
+def test_the_target_of_a_create_is_where_the_migrate_that_it_advises_moves_what_exists(tmp_path):
+    target = ["--limit", "at-rest-h1", "-e", "berth_target_host=h3"]
+    hint = fleet_hints.move_existing("at-rest-h1", "h3")
+    assert hint in played(tmp_path / "create", "create", *target) and "migrate %s" % " ".join(target) in hint
+    assert "at-rest-h1: migrate, h1 -> h3" in played(tmp_path / "migrate", "migrate", *target)
+
+
+@pytest.mark.follows("check_cloud_config")
+@pytest.mark.parametrize("wrong", ["packages: [nginx\n", "packages:\n - nginx\n  update: true\n", "- nginx\n"])
+def test_a_cloud_config_is_no_longer_told_once_it_is_a_mapping(tmp_path, wrong):
+    create = ["create", "--limit", "new-1"]
+    before = played(tmp_path / "before", *create, berth_user_data="#cloud-config\n" + wrong)
+    right = "#cloud-config\npackages: [nginx]\n"
+    assert fleet_hints.check_cloud_config() in before
+    assert "pass over" not in played(tmp_path / "after", *create, berth_user_data=right)
