@@ -43,7 +43,7 @@ from .plain import number, plain
 from .screen import warn
 from .selection_patterns import NAMES, PATTERNS, check_names, check_patterns
 from .set_by_the_run import check_set_by_the_run
-from .unread_options import WISHES, check_unread, meant_by
+from .unread_options import WISHES, check_unread, meant_by, runs_ours
 from .whose_variables import is_rendered, value_of
 
 OWN = "berth_own_variables"
@@ -242,16 +242,20 @@ MISSPELLED = 0.87  # by a letter or two; kvm_host_data_directory is somebody's o
 # What other tools call what is like none of our names. Without berth_ it may well be somebody's own.
 A_HOST = "berth_target_host, or berth_kvm_host of drain and return"
 ITS_NAME = "its name in the inventory, which is the host name of its guest"
+KEEPING = "berth.kvm.shelve, or berth.kvm.backup before: berth.kvm.delete keeps no disks"
 MEANT = {
     ITS_NAME: ("fqdn", "hostname"),
     "berth_hosts_gone": ("without_hosts", "hosts_down"),
     A_HOST: ("dest_host", "destination", "host", "node", "target", "target_node"),
     "berth_availability_zone": ("az", "zone"),
+    KEEPING: ("keep_disk", "keep_disks", "keep_volumes", "preserve_disks"),
+    "berth_max_pause": ("downtime", "max_downtime"),
+    "berth_placement, as its max_attempts": ("max_attempts",),
     "berth_backup_to": ("backup_dir", "backup_directory", "backup_path"),
     "berth_disks": ("disk", "disk_gb", "disk_size"),
     "berth_flavors": ("flavor_defined", "flavors_defined"),
     "berth_images": ("image_defined", "images_defined"),
-    "berth_flavor": ("cores", "cpus", "memory", "memory_mb", "num_cpus", "ram"),
+    "berth_flavor": ("cores", "cpu", "cpus", "memory", "memory_mb", "num_cpus", "ram", "vcpu", "vcpus"),
     "berth_image": ("template",),
     "berth_name": ("vm", "vm_name", "vmid"),
     "berth_networks": ("address", "bridge", "ip", "ip_address", "mac", "mac_address", "nic", "nics", "vlan"),
@@ -351,6 +355,8 @@ def _without_prefix(
     inventory such a name is somebody else's."""
     ours = {name[len(PREFIX) :]: name for name in SETTABLE if name.startswith(PREFIX)}
     ours.update({"limit": "--limit", "kvm_host": A_HOST})
+    if runs_ours():  # and not a play of somebody's own, which may read it: a warning would come with the loss
+        ours.update({name: KEEPING for name in MEANT[KEEPING]})
     others = [str(name) for name in extra_vars if name not in own and name not in OPTIONS and not OURS.match(str(name))]
     given = {name: nearest(name, ours, MISSPELLED) for name in others}
     for name in sorted(name for name, right in given.items() if not right):

@@ -618,6 +618,11 @@ def resize_to_follow(name: str) -> str:
     return "Run berth.kvm.resize --limit %s" % name
 
 
+def resize_instead() -> str:
+    """-e gives a flavor to a move that gives none."""
+    return "To give another flavor, run berth.kvm.resize with it instead"
+
+
 def create_to_filter(name: str) -> str:
     """The inventory gives an instance other security groups than its host filters for it."""
     return "Run berth.kvm.create --limit %s" % name

@@ -32,3 +32,12 @@ def test_a_cloud_config_is_no_longer_told_once_it_is_a_mapping(tmp_path, wrong):
     right = "#cloud-config\npackages: [nginx]\n"
     assert fleet_hints.check_cloud_config() in before
     assert "pass over" not in played(tmp_path / "after", *create, berth_user_data=right)
+
+
+@pytest.mark.follows("resize_instead")
+def test_the_flavor_of_a_move_is_given_by_the_resize_that_it_advises(tmp_path):
+    given = ["--limit", "at-rest-h2", "-e", "berth_flavor=big"]
+    moved = played(tmp_path / "move", "cold_migrate", *given)
+    assert "berth.kvm.cold_migrate does not read berth_flavor. " + fleet_hints.resize_instead() in moved
+    resized = played(tmp_path / "resize", "resize", *given)
+    assert "at-rest-h2 would be resized" in resized and "does not read" not in resized
