@@ -170,6 +170,11 @@ def content_of_file(path: str) -> str:
     return "Give the content: {{ lookup('file', '%s') }}" % path
 
 
+def take_cloud_image() -> str:
+    """The format of an image is iso."""
+    return "An ISO installs a system and is no disk of one: take a cloud image"
+
+
 def cloud_config_first() -> str:
     """User data is neither cloud-init text nor base64."""
     return "Put #cloud-config, or #!/bin/sh, in the first line"

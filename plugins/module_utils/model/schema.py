@@ -142,7 +142,10 @@ class Secret:
 
     def _hidden(self, fault: BerthError) -> BerthError:
         field = fault.field or ""
-        if field.rpartition(".")[2] in self.shown:
+        if field.rpartition(".")[2] in self.shown or fault.value in (
+            None,
+            "None",
+        ):  # of what is absent nothing is shown
             fault.also = []
             return fault
         return InvalidInput(field, "<not shown>", fault.rule, hint=fault.hint)

@@ -120,6 +120,14 @@ def test_user_data_that_is_the_path_of_a_file_is_taken_as_what_that_file_has(tmp
     assert build(berth_user_data=file.read_text())[1]["user_data"] == "#cloud-config\n"
 
 
+@pytest.mark.follows("take_cloud_image")
+def test_a_cloud_image_is_taken_where_an_iso_is_not():
+    iso = catalog()
+    iso["berth_images"]["debian"]["disk_format"] = "iso"
+    assert refusal(iso).hint == input_hints.take_cloud_image()
+    assert build(catalog())[0]["image"]["name"] == "debian"
+
+
 @pytest.mark.follows("cloud_config_first")
 @pytest.mark.parametrize(
     "first, text", [("#!/bin/sh\n", "apt-get update\n"), ("#cloud-config\n", "packages: [nginx]\n")]
