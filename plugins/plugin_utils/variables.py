@@ -19,6 +19,7 @@ from ansible.utils.vars import load_extra_vars
 from ..module_utils.conductor import fleet_events, watching
 from ..module_utils.conductor.dynamic_inventory import ERROR, PUBLISHED
 from ..module_utils.conductor.errors import UnknownVariable
+from ..module_utils.conductor.procedures.backup_host import no_host
 from ..module_utils.model import fleet_hints, host_settings, input_hints, snapshots
 from ..module_utils.model.errors import BerthError, InvalidInput, joined
 from ..module_utils.model.schema import Check, Flag, ListOf, OneOf, Text, Whole
@@ -324,7 +325,9 @@ def _unknown_hosts(
         if known and name in extra_vars:
             with contextlib.suppress(AnsibleError, InvalidInput):
                 given.update(action.own_variables(task_vars, [name]))
-    return list(fleet_options.unknown_hosts(given, known, task_vars["groups"]))
+    errors: List[BerthError] = list(fleet_options.unknown_hosts(given, known, task_vars["groups"]))
+    store, stores = extra_vars.get(fleet_options.BACKUP_HOST), task_vars["groups"].get(fleet_options.BACKUP_HOSTS, ())
+    return errors + [no_host("-e", store, stores)] * bool(store and not is_rendered(store) and store not in stores)
 
 
 def check_settings(task_vars: Dict[str, Any], hosts: Iterable[str]) -> None:

@@ -623,6 +623,11 @@ def resize_instead() -> str:
     return "To give another flavor, run berth.kvm.resize with it instead"
 
 
+def run_on_kvm_host() -> str:
+    """A module of KVM hosts is in a task for an instance."""
+    return "Name the KVM host that has the instance in delegate_to of the task, or as hosts of the play"
+
+
 def create_to_filter(name: str) -> str:
     """The inventory gives an instance other security groups than its host filters for it."""
     return "Run berth.kvm.create --limit %s" % name

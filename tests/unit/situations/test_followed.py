@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fake_fleet
 import pytest
+import yaml
 
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
 
@@ -41,3 +42,20 @@ def test_the_flavor_of_a_move_is_given_by_the_resize_that_it_advises(tmp_path):
     assert "berth.kvm.cold_migrate does not read berth_flavor. " + fleet_hints.resize_instead() in moved
     resized = played(tmp_path / "resize", "resize", *given)
     assert "at-rest-h2 would be resized" in resized and "does not read" not in resized
+
+
+@pytest.mark.follows("run_on_kvm_host")
+def test_a_task_for_an_instance_is_done_where_it_is_delegated_to_its_host(tmp_path):
+    task = {"berth.kvm.instance": {"name": "at-rest-h1", "state": "stopped"}}
+
+    def run(folder, **more):
+        folder.mkdir()
+        play = {"hosts": "at-rest-h1", "gather_facts": False, "tasks": [{**task, **more}]}
+        (folder / "site.yml").write_text(yaml.safe_dump([play]))
+        return fake_fleet.play(folder, ["site.yml"])
+
+    refused, done = run(tmp_path / "refused"), run(tmp_path / "done", delegate_to="h1")
+    assert (
+        refused["rc"] == 2 and fleet_hints.run_on_kvm_host() in refused["said"] and not any(refused["asked"].values())
+    )
+    assert done["rc"] == 0 and done["asked"]["h1"], done["said"][-2000:]
