@@ -9,7 +9,7 @@ All are checked before a host is asked, so that all faults of a command are told
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Iterable, List, Mapping, Optional
+from typing import Any, List, Mapping, Optional
 
 from ..module_utils.conductor.errors import KvmHostNotFound
 from ..module_utils.fleet.goals import GOALS
@@ -79,10 +79,10 @@ def whole(variable: str, value: Any, default: Optional[int] = None) -> int:
     return _NUMBERS[variable].check(default if value in ("", None) else number(value), variable)
 
 
-def unknown_hosts(given: Mapping[str, Any], hosts: List[str], groups: Iterable[str]) -> List[KvmHostNotFound]:
+def unknown_hosts(given: Mapping[str, Any], hosts: List[str], groups: Mapping[str, List[str]]) -> List[KvmHostNotFound]:
     """``given``: the values of HOSTS. An error for each name in them that is neither of a KVM host nor of a group."""
     return [
-        KvmHostNotFound.of(variable, name, hosts)
+        KvmHostNotFound.of(variable, name, hosts, groups["all"])
         for variable in HOSTS
         for name in _names(given, variable)
         if name and name not in hosts and name not in groups
