@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 
 from ..module_utils.fleet import plan_file
 from ..module_utils.model import fleet_hints
@@ -22,7 +21,6 @@ from ..plugin_utils.screen import say
 from ..plugin_utils.selection import check_none_chosen
 
 MOST_BYTES = 1 << 26
-TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])\Z")
 
 
 class ActionModule(ControllerAction):
@@ -75,10 +73,8 @@ def _until(text, now):
     """The seconds since 1970 of the next such time of day on the controller, None without one."""
     if not text:
         return None
-    found = TIME.match(text)
-    if not found:
-        raise InvalidInput("berth_until", text, "a time of day of the controller, such as 06:00")
-    at = now.replace(hour=int(found[1]), minute=int(found[2]), second=0, microsecond=0)
+    hour, minute = map(int, fleet_options.TIME_OF_DAY.check(text, "berth_until").split(":"))
+    at = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
     return (at if at > now else at + datetime.timedelta(days=1)).timestamp()
 
 

@@ -34,7 +34,8 @@ class ActionModule(ControllerAction):
         documents = berth_where.documents(task_vars, names, told, not silent)
         new = {} if args["selected"] else berth_where.in_no_inventory(task_vars, told)
         chosen = [name for name, document in {**documents, **new}.items() if query.holds(document)]
-        say(_line(query.text, chosen, len(documents) + len(new), silent))
+        known = [*documents.values(), *new.values()]
+        say(_line(query.text, chosen, len(known), silent) + ("" if chosen else query.among(known)))
         added = [{"name": name, "project": new[name]["project"]} for name in chosen if name in new]
         fact = {berth_where.FACT: {"names": chosen, "in_no_inventory": added}}
         return {**warnings(results), "ansible_facts": fact, "_ansible_verbose_override": True}

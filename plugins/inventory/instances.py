@@ -226,9 +226,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 raise AnsibleParserError("kvm_inventory: %s does not exist" % source)
         if is_begun():
             return  # these are the KVM hosts of this file, which finds itself among them: they have all they need
-        report = self._report(path, sources, cache)
         with begun():
             fleet = InventoryManager(loader=loader, sources=sources)
+        self._check_pattern(fleet, sources)
+        report = self._report(path, sources, cache)
         self._add(report, Names(inventory, fleet, self.get_option("pattern"), loader))
 
     def _check_options(self, path, given):
@@ -236,6 +237,13 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         known = {"plugin", *C.config.get_configuration_definitions("inventory", self._load_name)}
         for name in sorted(set(given) - known):
             raise AnsibleParserError("%s: there is no option %s. %s" % (path, name, did_you_mean(name, known)))
+
+    def _check_pattern(self, fleet, sources):
+        pattern = self.get_option("pattern")
+        if not fleet.list_hosts(pattern):
+            groups = set(fleet.groups) - ROOTS
+            told = (pattern, ", ".join(sources), did_you_mean(pattern, groups) if groups else "It has no group")
+            raise AnsibleParserError("pattern: %s selects no host of kvm_inventory %s. %s" % told)
 
     def _report(self, path, sources, cache):
         """Return what the hosts of ``sources`` tell, or told before if the cache has that."""

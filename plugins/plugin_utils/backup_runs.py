@@ -13,11 +13,11 @@ from ..module_utils.conductor.procedures.backup_host import Run
 from ..module_utils.conductor.procedures.evacuate import newest_backups
 from ..module_utils.model.identity import IDENTITY, project_of
 from .driving import carry_out
+from .fleet_options import BACKUP_HOST, BACKUP_HOSTS
 from .inventory_variables import variables
 from .moving_instances import new_key
 
-TO, HOST = "berth_backup_to", "berth_backup_host"
-BACKUP_HOSTS, ADDRESS = "berth_backup_hosts", "berth_host_migration_address"
+TO, ADDRESS = "berth_backup_to", "berth_host_migration_address"
 
 
 def run_of(action, task_vars):
@@ -29,13 +29,13 @@ def run_of(action, task_vars):
 
 def of_lost(action, task_vars, names, uuids, answering):
     """uuid -> Backups of each. ``uuids``: of the instances; ``answering``: a KVM host."""
-    values = {name: variables(task_vars, name, [*IDENTITY, TO, HOST]) for name in names}
+    values = {name: variables(task_vars, name, [*IDENTITY, TO, BACKUP_HOST]) for name in names}
     tasks = {
         name: {"uuid": uuids[name], "hosts": [answering], "project_id": project_of(each)}
         for name, each in values.items()
     }
     given = {
-        name: {"to": each[TO], **({"host": each[HOST]} if each.get(HOST) else {})}
+        name: {"to": each[TO], **({"host": each[BACKUP_HOST]} if each.get(BACKUP_HOST) else {})}
         for name, each in values.items()
         if each.get(TO)
     }

@@ -38,7 +38,9 @@ def selected(action: Any, task_vars: Dict[str, Any], documents: Mapping[str, Doc
     """The names of the hosts for which the query holds; all if there is none. That it holds for none is said."""
     found = _holding(action, task_vars, documents)
     if VARIABLE in task_vars and documents and not found:
-        say("", "%s=%s selects none of %d hosts" % (VARIABLE, task_vars[VARIABLE], len(documents)))
+        query = _query(action, task_vars)
+        known = query.among(_asked(action, task_vars, query, documents).values())
+        say("", "%s=%s selects none of %d hosts%s" % (VARIABLE, query.text, len(documents), known))
     return found
 
 
@@ -46,10 +48,18 @@ def _holding(action: Any, task_vars: Dict[str, Any], documents: Mapping[str, Doc
     if VARIABLE not in task_vars:
         return list(documents)
     query = _query(action, task_vars)
+    asked = _asked(action, task_vars, query, documents)
+    return [name for name, document in asked.items() if query.holds(document)]
+
+
+def _asked(
+    action: Any, task_vars: Dict[str, Any], query: Query, documents: Mapping[str, Document]
+) -> Dict[str, Document]:
+    """Host -> what the query is about."""
     catalog = Catalog.from_variables(action.own_variables(task_vars, ["berth_aggregates"]))
     aggregates = [Aggregate(each) for each in catalog.aggregate_documents(plain(task_vars["groups"]))]
     states = zip(documents, host_states(documents.values(), aggregates))
-    return [name for name, state in states if query.holds(document_of(query.names, state))]
+    return {name: document_of(query.names, state) for name, state in states}
 
 
 def shown(action: Any, task_vars: Dict[str, Any], documents: Mapping[str, Document]) -> List[str]:

@@ -10,12 +10,13 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Tuple
 
 from ..module_utils.conductor import kept_entries, placing
 from ..module_utils.conductor.fleet import Place
-from ..module_utils.model.errors import BerthError, joined
+from ..module_utils.model.catalog import Catalog
+from ..module_utils.model.errors import BerthError, InvalidInput, joined
 from ..module_utils.model.errors_of_instances import of_several
 from ..module_utils.model.right_entries import RightEntries
 from ..module_utils.placement.request import build_request
 from . import berth_name
-from .inventory_variables import CATALOG, INSTANCE, variables
+from .inventory_variables import CATALOG, INSTANCE, instances_among, variables
 from .plain import plain
 
 Places = Callable[[str, Dict[str, Any]], Iterable[Place]]  # (name, its variables) -> where the hosts have the instance
@@ -33,6 +34,24 @@ def told_with_all(task_vars: Dict[str, Any], names: Iterable[str], places: Place
         raise joined([error, *beside.of_all(), *([of_several(wrong)] if wrong else [])]) from None
 
 
+@contextlib.contextmanager
+def told_with_values(task_vars: Dict[str, Any], names: Iterable[str], hosts: List[str]) -> Iterator[None]:
+    """What is wrong with a command, with the wrong values in the catalog and in those of ``names`` that it is to make. Nobody
+    knows yet what the hosts have, so a name that there is not may be of an instance that exists, and is told later."""
+    try:
+        yield
+    except BerthError as error:
+        beside = Beside(task_vars, lambda _name, _values: ())
+        instances = [name for name in instances_among(task_vars, names) if name not in hosts]
+        wrong = [(name, values) for name, told in beside.of_instances(instances) for values in _of_values(told)]
+        raise joined([error, *beside.of_catalogs(), *([of_several(wrong)] if wrong else [])]) from None
+
+
+def _of_values(told: BerthError) -> List[BerthError]:
+    values = [each for each in (told, *told.also) if isinstance(each, InvalidInput)]
+    return [joined(values)] if values else []
+
+
 class Beside:
     def __init__(self, task_vars: Dict[str, Any], places: Places) -> None:
         self._task_vars, self._places = task_vars, places
@@ -45,6 +64,16 @@ class Beside:
                 placing.aggregates_of(entries.catalog, plain(self._task_vars["groups"]), entries.catalog.placement)
             except BerthError as error:
                 yield error
+
+    def of_catalogs(self) -> Iterator[BerthError]:
+        """What is wrong with the catalogs of the instances that were looked at."""
+        told: Dict[str, BerthError] = {}
+        for given, _entries in self._known:
+            try:
+                Catalog.from_variables(given)
+            except BerthError as error:
+                told.setdefault(str(error), error)
+        return iter(told.values())
 
     def of_instances(self, names: Iterable[str]) -> Iterator[Tuple[str, BerthError]]:
         for name in names:

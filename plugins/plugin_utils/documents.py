@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 import stat
-from typing import Any, BinaryIO, Callable
+from typing import Any, BinaryIO, Callable, Optional
 
 import yaml
 
@@ -105,6 +105,16 @@ def read_whole(folder: int, name: str) -> bytes:
     if len(data) > MOST_BYTES:
         raise OSError("%s has more than %d bytes" % (name, MOST_BYTES))
     return data
+
+
+def no_mapping(text: str) -> Optional[str]:
+    """Why ``text`` is no mapping in YAML, without any of it: it may be secret. None if it is one, or empty."""
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        return "no valid YAML" + (": line %d" % (mark.line + 1) if mark else "")
+    return None if found is None or isinstance(found, dict) else "no mapping"
 
 
 def read_yaml(path: str, field: str, rule: str, most_bytes: int) -> Any:

@@ -9,13 +9,13 @@ All are checked before a host is asked, so that all faults of a command are told
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Iterable, List, Mapping, Optional
+from typing import Any, List, Mapping, Optional
 
 from ..module_utils.conductor.errors import KvmHostNotFound
 from ..module_utils.fleet.goals import GOALS
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.safe_text import is_safe
-from ..module_utils.model.schema import OneOf, Whole
+from ..module_utils.model.schema import OneOf, Text, Whole
 from .inventory_variables import listed
 from .move_options import MIGRATION, Option
 from .plain import number
@@ -48,13 +48,19 @@ class Reason:
 
 
 REASON = Reason()
+TIME_OF_DAY = Text(r"([01]?[0-9]|2[0-3]):[0-5][0-9]\Z", "a time of day of the controller, such as 06:00")
 CHECKED = {
     "berth_balance_by": Option(OneOf("memory", "vcpus")),
     "berth_drain_reason": REASON,
     "berth_goal": Option(OneOf(*GOALS)),
     "berth_migration": Option(MIGRATION),
+    "berth_until": Option(TIME_OF_DAY),
     **{name: Option(number_of) for name, number_of in _NUMBERS.items()},
 }
+BACKUP_HOST, BACKUP_HOSTS = (
+    "berth_backup_host",
+    "berth_backup_hosts",
+)  # the option, and the group of those that there are
 # One KVM host, or several with commas between them or as a list, or groups of them.
 HOSTS = (
     "berth_adopt_on",
@@ -73,10 +79,10 @@ def whole(variable: str, value: Any, default: Optional[int] = None) -> int:
     return _NUMBERS[variable].check(default if value in ("", None) else number(value), variable)
 
 
-def unknown_hosts(given: Mapping[str, Any], hosts: List[str], groups: Iterable[str]) -> List[KvmHostNotFound]:
+def unknown_hosts(given: Mapping[str, Any], hosts: List[str], groups: Mapping[str, List[str]]) -> List[KvmHostNotFound]:
     """``given``: the values of HOSTS. An error for each name in them that is neither of a KVM host nor of a group."""
     return [
-        KvmHostNotFound.of(variable, name, hosts)
+        KvmHostNotFound.of(variable, name, hosts, groups["all"])
         for variable in HOSTS
         for name in _names(given, variable)
         if name and name not in hosts and name not in groups

@@ -19,11 +19,12 @@ from ansible.plugins.action import ActionBase
 
 from ..module_utils.conductor.errors import HostUnknown
 from ..module_utils.conductor.silence import NO_ANSWER, unanswered
-from ..module_utils.model import reply
-from ..module_utils.model.errors import BerthError
+from ..module_utils.model import fleet_hints, reply
+from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.safe_text import clean
 from . import acting, host_ends, host_limits, known_ansible, sent_code, told_once, why_silent
 from .answers_of_hosts import reason_if_closed
+from .inventory_variables import described
 from .plain import plain
 from .why_silent import cause
 
@@ -71,6 +72,8 @@ class HostAction(ActionBase):
 
     def _asked(self, host, task_vars):
         try:
+            if host in task_vars["groups"]["all"] and not self._is_ours():
+                _check_no_instance(host, task_vars)
             result = known_ansible.delegates().apart(self, host, task_vars, lambda: self.on_host(task_vars))
         except BerthError as error:
             return {"failed": True, "changed": False, **error.to_result()}
@@ -84,6 +87,14 @@ class HostAction(ActionBase):
         """Return what is sent to the host, and the module's path. Ansible may run modules of its own in between."""
         make = functools.partial(super()._configure_module, module_name, *args, **how)
         return self.sending.made(make, self._task.check_mode) if module_name.startswith(COLLECTION) else make()
+
+
+def _check_no_instance(host, task_vars):
+    """Of a task of somebody's own: in a guest a module of KVM hosts would look for a libvirt of its own."""
+    kvm_hosts = task_vars["groups"].get("kvm_hosts")
+    if kvm_hosts and host not in kvm_hosts and described(task_vars, [host]):
+        hint = fleet_hints.run_on_kvm_host()
+        raise InvalidInput("the host of the task", host, "a KVM host; this is an instance", hint=hint)
 
 
 @contextlib.contextmanager

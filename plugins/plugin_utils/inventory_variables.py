@@ -20,6 +20,7 @@ from ..module_utils.model import catalog_schema, vm_states
 from ..module_utils.model.errors import InvalidInput, together
 from ..module_utils.model.identity import OWN_UUIDS
 from ..module_utils.model.schema import ListOf, Text
+from ..module_utils.model.unknown_names import did_you_mean
 from .plain import rendered
 
 # The parts of the catalog that an instance may have values of its own for, and those that all instances share.
@@ -140,6 +141,10 @@ def instances_among(task_vars, names):
 
 
 def described(task_vars, names):
+    unknown = [name for name in names if name not in task_vars["hostvars"]]
+    if unknown:  # of a play of somebody's own: a playbook of ours takes them from the inventory
+        hint = did_you_mean(unknown[0], map(str, task_vars["groups"]["all"]))
+        raise InvalidInput("instances", unknown[0], "the name of a host of the inventory", hint=hint)
     return [str(name) for name in names if not MARKS.isdisjoint(raw_vars(task_vars, name))]
 
 

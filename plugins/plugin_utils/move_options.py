@@ -12,7 +12,7 @@ import functools
 from typing import Any, Dict, Mapping, NamedTuple, Union
 
 from ..module_utils.model.errors import together
-from ..module_utils.model.schema import OneOf, Whole
+from ..module_utils.model.schema import OneOf, Text, Whole
 from .inventory_variables import is_true
 from .plain import number
 
@@ -31,7 +31,7 @@ class Switch:
 class Option:
     """What ``item`` takes; a number also as text; empty for the default."""
 
-    def __init__(self, item: Union[OneOf, Whole]) -> None:
+    def __init__(self, item: Union[OneOf, Text, Whole]) -> None:
         self.item, self.rule = item, item.rule
 
     def check(self, value: Any, field: str) -> None:

@@ -10,6 +10,8 @@ import dataclasses
 import functools
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
+from ansible.utils.vars import load_extra_vars
+
 from ..module_utils.conductor import approval, cloning, kept_entries, lost_data, placing, take_over, unlisted
 from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.locate import holders
@@ -19,7 +21,7 @@ from ..module_utils.conductor.quotas import after_the_claims
 from ..module_utils.conductor.registry.embedded import Embedded
 from ..module_utils.conductor.registry.engine import Known, OnEngine, seen_by
 from ..module_utils.conductor.registry.hosts import Seen
-from ..module_utils.model import address_clash, nics, ways_in
+from ..module_utils.model import address_clash, cloud_init, fleet_hints, nics, ways_in
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError, InvalidInput, together
 from ..module_utils.model.errors_of_instances import each_once, of_several
@@ -41,10 +43,12 @@ from . import (
 )
 from .answers_of_hosts import FOUND, all_hosts, known_of, read_reports, reader, replies
 from .controller import ControllerAction, new_token, outcomes_reported, plan_result
+from .documents import no_mapping
 from .driving import carry_out
 from .inventory_variables import (
     CLONE_OF,
     INSTANCE,
+    ITS_HOST,
     fenced,
     is_true,
     kvm_hosts,
@@ -142,7 +146,30 @@ def _request(run, name, values, catalog, hosts):
     if "berth_state" in values:
         after_the_build["berth_state"] = values["berth_state"]
     spec["batch_id"] = acting.RUN if run.variables.get("berth_count") else None
-    return Request(spec, who_locked(values), after_the_build, kept, unsaid), ways_in.lacks(spec, seed)
+    faults = [*ways_in.lacks(spec, seed), *_unread_configs(seed)]
+    return Request(spec, who_locked(values), after_the_build, kept, unsaid), faults
+
+
+def _unread_configs(seed):
+    """A sentence for each cloud-config that cloud-init, which reads YAML as we do, would pass over."""
+    for text in cloud_init.cloud_configs(seed.get("user_data") or ""):
+        fault = None if text.startswith("## template:") else no_mapping(text)
+        if fault:
+            yield "cloud-init will pass over its berth_user_data, which is %s. %s" % (
+                fault,
+                fleet_hints.check_cloud_config(),
+            )
+
+
+def _staying(extra_vars, existing):
+    """A line for each option of -e that says on which host an instance is made, of those of ``existing`` that are on another."""
+    for option in sorted(ITS_HOST & extra_vars.keys()):
+        hosts, wanted = listed(extra_vars, option), option != "berth_ignore_hosts"
+        names = [name for name, host in sorted(existing.items()) if hosts and (host in hosts) is not wanted]
+        if names:
+            where = ", ".join("%s on %s" % (name, existing[name]) for name in names[:MOST_NAMED])
+            hint = fleet_hints.move_existing(names[0], hosts[0] if option == "berth_target_host" else None)
+            yield "-e: %s does nothing to what exists, which stays: %s. %s" % (option, where, hint)
 
 
 def _uuid_of_source(run, name):
@@ -311,10 +338,12 @@ class PlaceInstances(ControllerAction):
     def _warnings(self, run, instances, lacks, decision):
         """Of images to upload only where nothing is built: otherwise the build tells it."""
         new = [name for name, each in instances.items() if each["state"] == CLAIMING]
+        existing = {name: each["host"] for name, each in instances.items() if each.get("existing")}
         builds = run.is_plan and not self._task.check_mode
         files = () if builds else uploads.missing(instances[name]["spec"] for name in new)
         lines = (*decision.forced(instances), *decision.unread(instances), *lost_data.warnings(instances))
-        return (*lines, *files, *ways_in.warnings({name: lacks[name] for name in new}))
+        stay = () if run.takes_over else _staying(load_extra_vars(self._loader), existing)
+        return (*lines, *files, *stay, *ways_in.warnings({name: lacks[name] for name in new}))
 
     def _backups(self, run, wanted):
         """uuid -> the backups of each instance to take over whose disks no host sees."""

@@ -34,6 +34,7 @@ from .berth_name import (
     check_name,
     is_only_requested,
 )
+from .beside_catalog import told_with_values
 from .driving import carry_out
 from .fan_out import answers, ask, warnings
 from .inventory_variables import described, fenced, instances_among, kvm_hosts, lost_hosts, raw_vars, variables
@@ -51,7 +52,9 @@ def read(action, args, task_vars):
     them, or all that may see their disks. ``args``: as of module read_hosts. Return its result."""
     args = {**DEFAULTS, **args}
     hosts = kvm_hosts(task_vars, args["hosts"])
-    begin(action, task_vars, hosts)
+    makes = args["operation"] in ("place", "show_places")
+    with told_with_values(task_vars, args["instances"] if makes else (), hosts):
+        begin(action, task_vars, hosts)
     berth_where.check_chosen(task_vars, instances_among(task_vars, args["instances"]))
     more = {name: args[name] for name in BESIDE_FACTS}
     access = registry_access.of_run(action, task_vars, hosts)

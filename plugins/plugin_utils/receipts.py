@@ -29,12 +29,13 @@ from .screen import warn
 from .whose_fleet import Fleet, machines
 
 DIRECTORY = "berth_receipt_dir"
-VARIABLES = (DIRECTORY, "berth_receipts_days", "berth_receipts_mb")
+NUMBERS = {"berth_receipts_days": Whole(1, 1 << 20, "days"), "berth_receipts_mb": Whole(0, 1 << 20, "MiB")}
+VARIABLES = (DIRECTORY, *NUMBERS)
 FOLDER = "receipts"
 OURS = re.compile(r"[0-9]{8}T[0-9]{6}Z-r-[0-9a-f]{8}-[a-z_]+\.receipt\.gz")
 IN_NAME = "%Y%m%dT%H%M%SZ"
 LAST_SECOND = 253402300799  # of the year 9999, whose name is the last
-MB, DAYS = 64, 30
+DEFAULTS = {"berth_receipts_days": 30, "berth_receipts_mb": 64}
 MOST_BYTES = 1 << 28  # of a file that is read
 FIRST_PART = 1 << 20  # bytes of a file that contain its first line
 READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # opening never blocks, whatever the path names
@@ -49,13 +50,8 @@ class Settings(NamedTuple):
 def settings(action: Any, task_vars: Dict[str, Any], directory: Optional[str] = None) -> Settings:
     """From the variables of the task's host (-e gives text). Check mode keeps no receipts. Raises InvalidInput."""
     values = action.own_variables(task_vars, VARIABLES)
-    found = {
-        name: Whole(least, 1 << 20, unit).check(number(values.get(name, default)), name)
-        for name, least, unit, default in (
-            ("berth_receipts_mb", 0, "MiB", MB),
-            ("berth_receipts_days", 1, "days", DAYS),
-        )
-    }
+    given = {name: value for name, value in values.items() if value not in ("", None)}
+    found = {name: rule.check(number(given.get(name, DEFAULTS[name])), name) for name, rule in NUMBERS.items()}
     most = 0 if action._task.check_mode else found["berth_receipts_mb"] << 20
     wanted = directory or values.get(DIRECTORY) or None
     if wanted:

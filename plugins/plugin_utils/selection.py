@@ -19,7 +19,7 @@ from ..module_utils.conductor.fleet import Fleet
 from ..module_utils.conductor.operations import PLAYBOOKS, needs_selection
 from ..module_utils.conductor.sides import InstanceNotFound
 from ..module_utils.conductor.similar_names import similar_instances
-from ..module_utils.model import fleet_hints, hints, input_hints
+from ..module_utils.model import fleet_hints, hints
 from ..module_utils.model.errors import BerthError, InvalidInput, joined, shortened
 from ..module_utils.model.identity import IDENTITY, RESERVED, project_of, uuid_of
 from ..module_utils.model.messages import hosts_named
@@ -57,7 +57,7 @@ def instances_alone(task_vars: Dict[str, Any], names: List[str], hosts: List[str
         hint = fleet_hints.select_on_host(name) if given[0] == "berth_name" else None
         raise InvalidInput(given[0], name, rule, hint=hint)
     if both:
-        hint = input_hints.name_of_no_host(shortened(both))
+        hint = fleet_hints.name_of_no_host(shortened(both))
         raise InvalidInput("inventory_hostname", shortened(both), "a name that no KVM host has", hint=hint)
     return instances
 
@@ -142,7 +142,7 @@ def check_nothing_selected(task_vars: Dict[str, Any], names: List[str]) -> None:
         )
     if len(selections) > 1 and selecting[0] == "ansible_limit":
         raise InstanceNotFound(
-            "%s together select no instance" % " and ".join(selections), hint=input_hints.select_in_one_place()
+            "%s together select no instance" % " and ".join(selections), hint=fleet_hints.select_in_one_place()
         )
     if selections:
         given = task_vars[selecting[0]]
@@ -176,7 +176,7 @@ def no_kvm_hosts(task_vars: Dict[str, Any]) -> NoHostAnswered:
     groups = [str(group) for group in task_vars["groups"] if group not in ("all", "ungrouped", "kvm_hosts")]
     pattern = task_vars.get("berth_kvm_hosts")
     if not any(task_vars["groups"].values()):
-        return NoHostAnswered("the inventory has no KVM host: it is empty", hint=input_hints.give_inventory())
+        return NoHostAnswered("the inventory has no KVM host: it is empty", hint=fleet_hints.give_inventory())
     if pattern is not None:
         pattern = ",".join(map(str, pattern)) if isinstance(pattern, list) else str(pattern)
         known = [*groups, *(["kvm_hosts"] if task_vars["groups"].get("kvm_hosts") else [])]
@@ -184,14 +184,14 @@ def no_kvm_hosts(task_vars: Dict[str, Any]) -> NoHostAnswered:
             "berth_kvm_hosts=%s selects no host" % pattern, hint=did_you_mean(pattern, known, "group")
         )
     message = "the inventory has no KVM host: its group kvm_hosts has none"
-    return NoHostAnswered(message, hint=input_hints.name_group_of_hosts(nearest("kvm_hosts", groups)))
+    return NoHostAnswered(message, hint=fleet_hints.name_group_of_hosts(nearest("kvm_hosts", groups)))
 
 
 def check_no_group(field: str, name: str, groups: Collection[str] = ()) -> None:
     """Raise if the name of an instance is one of ``groups`` or one that Ansible reserves: --limit with it would also select
     others, and a delete would delete them too."""
     if name in RESERVED or name in groups:
-        hint = input_hints.name_of_no_group()
+        hint = fleet_hints.name_of_no_group()
         raise InvalidInput(field, name, "a name that is no group's, nor localhost", hint=hint)
 
 

@@ -33,6 +33,7 @@ MOVING = frozenset(
     ("apply_plan", "delete", "drain", "return", "rolling_reboot", "unshelve")
 )  # by whatever move it takes
 TARGETED = {"berth_target_host": ["berth.kvm.create", "berth.kvm.migrate", "others that move"]}
+AS_IT_IS = frozenset(("cold_migrate", "live_migrate", "migrate"))  # moves of what keeps its flavor
 OF_KVM_HOSTS = frozenset(("prepare_hosts", "rotate_authority"))
 CHANGING = OF_KVM_HOSTS.union(
     ("create", "migrate"), move_options.OF_ROLES, (name for name, each in OPERATIONS.items() if each.selected)
@@ -63,10 +64,17 @@ def check_unread(given: Mapping[str, Any]) -> None:
             warn(said)
     if errors:
         raise joined(errors)
+    if "berth_flavor" in unread and AS_IT_IS.intersection(_names(playbook)):
+        warn("-e: berth.kvm.%s does not read berth_flavor. %s" % (playbook, fleet_hints.resize_instead()))
     if "show" in _names(playbook) and "berth_name" not in given:
         for option in sorted(unread & WISHES.keys()):
             query = fleet_hints.select_where(WISHES[option], str(given[option]))
             warn("-e: %s selects no instances. %s" % (option, query))
+
+
+def runs_ours() -> bool:
+    """Whether the run is one of a playbook of ours alone."""
+    return _playbook() is not None
 
 
 def meant_by(word: str) -> List[str]:

@@ -19,6 +19,7 @@ from ansible.utils.vars import load_extra_vars
 from ..module_utils.conductor import fleet_events, watching
 from ..module_utils.conductor.dynamic_inventory import ERROR, PUBLISHED
 from ..module_utils.conductor.errors import UnknownVariable
+from ..module_utils.conductor.procedures.backup_host import no_host
 from ..module_utils.model import fleet_hints, host_settings, input_hints, snapshots
 from ..module_utils.model.errors import BerthError, InvalidInput, joined
 from ..module_utils.model.schema import Check, Flag, ListOf, OneOf, Text, Whole
@@ -43,7 +44,7 @@ from .plain import number, plain
 from .screen import warn
 from .selection_patterns import NAMES, PATTERNS, check_names, check_patterns
 from .set_by_the_run import check_set_by_the_run
-from .unread_options import WISHES, check_unread, meant_by
+from .unread_options import WISHES, check_unread, meant_by, runs_ours
 from .whose_variables import is_rendered, value_of
 
 OWN = "berth_own_variables"
@@ -169,7 +170,8 @@ RUN: Dict[str, Any] = {
     "berth_recover_on": NAME,
     "berth_remove_host": NAME,
     "berth_receipt": None,
-    **dict.fromkeys(receipts.VARIABLES),
+    receipts.DIRECTORY: None,
+    **{name: Option(rule) for name, rule in receipts.NUMBERS.items()},
     **move_options.CHECKED,
     **fleet_options.CHECKED,
     registry_access.VARIABLE: registry_access.WHERE,
@@ -191,7 +193,6 @@ RUN: Dict[str, Any] = {
     "berth_snapshot": Name("(%s)?\\Z" % snapshots.NAME, snapshots.NAME_RULE, snapshots.LONGEST_NAME, empty=True),
     "berth_snapshot_memory": Switch(),
     "berth_strict_uniqueness": Switch(),
-    "berth_until": None,
     DISCARDS: None,
     "berth_volume": None,
     "berth_watch_policy": watching.POLICY,
@@ -243,16 +244,20 @@ MISSPELLED = 0.87  # by a letter or two; kvm_host_data_directory is somebody's o
 # What other tools call what is like none of our names. Without berth_ it may well be somebody's own.
 A_HOST = "berth_target_host, or berth_kvm_host of drain and return"
 ITS_NAME = "its name in the inventory, which is the host name of its guest"
+KEEPING = "berth.kvm.shelve, or berth.kvm.backup before: berth.kvm.delete keeps no disks"
 MEANT = {
     ITS_NAME: ("fqdn", "hostname"),
     "berth_hosts_gone": ("without_hosts", "hosts_down"),
     A_HOST: ("dest_host", "destination", "host", "node", "target", "target_node"),
     "berth_availability_zone": ("az", "zone"),
+    KEEPING: ("keep_disk", "keep_disks", "keep_volumes", "preserve_disks"),
+    "berth_max_pause": ("downtime", "max_downtime"),
+    "berth_placement, as its max_attempts": ("max_attempts",),
     "berth_backup_to": ("backup_dir", "backup_directory", "backup_path"),
     "berth_disks": ("disk", "disk_gb", "disk_size"),
     "berth_flavors": ("flavor_defined", "flavors_defined"),
     "berth_images": ("image_defined", "images_defined"),
-    "berth_flavor": ("cores", "cpus", "memory", "memory_mb", "num_cpus", "ram"),
+    "berth_flavor": ("cores", "cpu", "cpus", "memory", "memory_mb", "num_cpus", "ram", "vcpu", "vcpus"),
     "berth_image": ("template",),
     "berth_name": ("vm", "vm_name", "vmid"),
     "berth_networks": ("address", "bridge", "ip", "ip_address", "mac", "mac_address", "nic", "nics", "vlan"),
@@ -307,7 +312,7 @@ def _hosts_of_inventory(values: Mapping[str, Mapping[str, Any]], extra_vars: Map
     name = "berth_kvm_hosts"
     given = [its[name] for its in values.values() if name in its]
     if given and name not in extra_vars:
-        hint = input_hints.name_group_of_hosts(None)
+        hint = fleet_hints.name_group_of_hosts(None)
         yield InvalidInput(name, plain(given[0], name), "given with -e, not in the inventory", hint=hint)
 
 
@@ -321,7 +326,9 @@ def _unknown_hosts(
         if known and name in extra_vars:
             with contextlib.suppress(AnsibleError, InvalidInput):
                 given.update(action.own_variables(task_vars, [name]))
-    return list(fleet_options.unknown_hosts(given, known, task_vars["groups"]))
+    errors: List[BerthError] = list(fleet_options.unknown_hosts(given, known, task_vars["groups"]))
+    store, stores = extra_vars.get(fleet_options.BACKUP_HOST), task_vars["groups"].get(fleet_options.BACKUP_HOSTS, ())
+    return errors + [no_host("-e", store, stores)] * bool(store and not is_rendered(store) and store not in stores)
 
 
 def check_settings(task_vars: Dict[str, Any], hosts: Iterable[str]) -> None:
@@ -352,6 +359,8 @@ def _without_prefix(
     inventory such a name is somebody else's."""
     ours = {name[len(PREFIX) :]: name for name in SETTABLE if name.startswith(PREFIX)}
     ours.update({"limit": "--limit", "kvm_host": A_HOST})
+    if runs_ours():  # and not a play of somebody's own, which may read it: a warning would come with the loss
+        ours.update({name: KEEPING for name in MEANT[KEEPING]})
     others = [str(name) for name in extra_vars if name not in own and name not in OPTIONS and not OURS.match(str(name))]
     given = {name: nearest(name, ours, MISSPELLED) for name in others}
     for name in sorted(name for name, right in given.items() if not right):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable, List
+from typing import Collection, Iterable, List
 
 from ..model import input_hints
 from ..model.errors import BerthError
@@ -171,11 +171,13 @@ class KvmHostNotFound(BerthError):
     """A variable of the run names a KVM host that the inventory does not have."""
 
     @classmethod
-    def of(cls, field: str, name: str, known: Iterable[str]) -> KvmHostNotFound:
+    def of(cls, field: str, name: str, known: Iterable[str], others: Collection[str] = ()) -> KvmHostNotFound:
+        """``others``: what else the inventory has, such as instances."""
         shown = name if str(name) == str(name).strip() else repr(name)  # a space that nobody sees
         several = "," in name and field.endswith("_hosts")  # of a field that is a list
         hint = input_hints.list_with_e() if several else did_you_mean(name, known)
-        return cls("%s: there is no KVM host %s" % (field, shown), field=field, value=name, hint=hint)
+        text = "%s: %s is in the inventory, and no KVM host" if name in others else "%s: there is no KVM host %s"
+        return cls(text % (field, shown), field=field, value=name, hint=hint)
 
 
 class UnknownVariable(BerthError):

@@ -11,12 +11,13 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Dict, List, Mapping, NamedTuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from ..model import fleet_hints, shape
-from ..model.errors import InvalidInput, together
+from ..model.errors import BerthError, InvalidInput, joined, together
 from ..model.host_state import HostState, merged_metadata, zones
 from ..model.messages import Document
+from ..model.unknown_names import meant, nearest
 from ..placement.filters.query import document_of, host_form
 from ..placement.jmespath_query import Query
 from . import questions
@@ -64,7 +65,7 @@ class Checked(NamedTuple):
 
 
 def read(document: Any, path: str) -> List[Document]:
-    """Raises InvalidInput about the first fault of each entry."""
+    """Raises InvalidInput about each entry that cannot be meant."""
     field = "%s %s" % (FIELD, path)
     if type(document) is not list or not 1 <= len(document) <= MOST:  # a file that lost them all must not pass
         value = document if document is None else shape.show(document)
@@ -74,18 +75,41 @@ def read(document: Any, path: str) -> List[Document]:
 
 
 def _entry(given: Any, field: str) -> Document:
+    keys = sorted(set(given) - KEYS, key=str) if isinstance(given, dict) else []
+    rule = "one of %s" % ", ".join(sorted(KEYS))
+    errors: List[BerthError] = [
+        InvalidInput("%s.%s" % (field, shape.shorten(key)), key, rule, hint=_meant(key)) for key in keys
+    ]
     try:
         entry = _ENTRY(given)
+        _check_queries(entry, "%s.%s" % (field, "%s"))
     except shape.Fault as fault:
-        value = None if fault.value is None else shape.show(fault.value)
         where = fault.field() if fault.path else ""
-        raise InvalidInput(".".join(filter(None, [field, where])), value, fault.rule) from None
-    for key in sorted(set(given) - KEYS, key=str):
-        raise InvalidInput("%s.%s" % (field, shape.shorten(key)), key, "one of %s" % ", ".join(sorted(KEYS)))
+        errors.append(InvalidInput(".".join(filter(None, [field, where])), fault.value, fault.rule))
+    except BerthError as error:
+        errors.append(error)
+    if errors:
+        raise joined(errors)
     if tuple(sorted(set(entry) - {"name"})) not in [tuple(sorted(kind)) for kind in KINDS]:
         rule = "beside its name one of " + "; ".join(" and ".join(kind) for kind in KINDS)
         raise InvalidInput("%s: %s" % (field, entry["name"]), sorted(entry), rule)
     return entry
+
+
+def _meant(key: Any) -> Optional[str]:
+    near = nearest(key, KEYS)
+    return near and meant(near)
+
+
+def _forms() -> Document:
+    """The form of what each query is about."""
+    return {"instances": INSTANCE, "host": host_form(), "query": {"hosts": [host_form()], "instances": [INSTANCE]}}
+
+
+def _check_queries(entry: Document, field: str) -> None:
+    together(
+        [functools.partial(Query, entry[key], field % key, form) for key, form in _forms().items() if key in entry]
+    )
 
 
 def check(fleet: Fleet, entries: List[Document], flavors: Mapping[str, Document]) -> List[Checked]:
@@ -127,7 +151,7 @@ class _Asked:
             wanted = sorted(entry["room"].items())
             return "; ".join(filter(None, [self._no_room(name, number, field) for name, number in wanted]))
         if "query" in entry:
-            query = Query(entry["query"], field, {"hosts": [host_form()], "instances": [INSTANCE]})
+            query = Query(entry["query"], field, _forms()["query"])
             return "" if query.holds(self._all()) else "%s is not so" % entry["query"]
         query = Query(entry["instances"], field, INSTANCE)
         chosen = [each for each in self.instances if query.holds(each)]

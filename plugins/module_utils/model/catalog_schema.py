@@ -24,7 +24,7 @@ from .schema import Check, Fields, Flag, ListOf, MapOf, Named, OneOf, Secret, Te
 from .security_groups import SECURITY_GROUP
 
 PROJECT = Text(volumes.PROJECT, "a project name of a-z, A-Z, 0-9, '.', '_' and '-'", longest=64)
-HOST_NAME = Text(r"[^\s/:]+\Z", "an inventory host name without spaces, '/' and ':'")
+HOST_NAME = Text(r"[^\s/:,]+\Z", "an inventory host name without spaces, commas, '/' and ':'")
 
 # Far above what QEMU can do today, far below what overflows anything.
 MOST_VCPUS = 4096
@@ -89,7 +89,7 @@ def _check_plain(path: str, field: str) -> None:
 _SOURCE: Dict[str, Check] = {"url": Url(), "checksum": Checksum()}
 
 
-_DISK_FORMAT = OneOf("raw", "qcow2")
+_DISK_FORMAT = OneOf("raw", "qcow2", hints={"iso": input_hints.take_cloud_image()})
 _DISK_FORMAT.rule += "; qemu-img convert -O qcow2 FILE NEW.qcow2 converts others"
 
 

@@ -63,6 +63,16 @@ def correct_login() -> str:
     return "Correct that variable of the inventory, such as ansible_host or ansible_become_password; the host itself is not at fault"
 
 
+def check_cloud_config() -> str:
+    """A cloud-config is no mapping in YAML."""
+    return "Correct it before the instance is created; cloud-init schema -c FILE checks a file"
+
+
+def move_existing(name: str, host: Optional[str]) -> str:
+    """An option of create says on which host an instance is made that exists on another."""
+    return "To move it: berth.kvm.migrate --limit %s%s" % (name, " -e berth_target_host=%s" % host if host else "")
+
+
 def one_host_for_group(group: str) -> str:
     """The policy of a server group is affinity, and its members are on several hosts."""
     return (
@@ -608,6 +618,16 @@ def resize_to_follow(name: str) -> str:
     return "Run berth.kvm.resize --limit %s" % name
 
 
+def resize_instead() -> str:
+    """-e gives a flavor to a move that gives none."""
+    return "To give another flavor, run berth.kvm.resize with it instead"
+
+
+def run_on_kvm_host() -> str:
+    """A module of KVM hosts is in a task for an instance."""
+    return "Name the KVM host that has the instance in delegate_to of the task, or as hosts of the play"
+
+
 def create_to_filter(name: str) -> str:
     """The inventory gives an instance other security groups than its host filters for it."""
     return "Run berth.kvm.create --limit %s" % name
@@ -652,4 +672,39 @@ def quote_value() -> str:
     return (
         "Quote a value that has spaces, as in -e 'name=\"a b\"'. %s. Several instances are selected with --limit"
         % input_hints.list_with_e()
+    )
+
+
+def name_group_of_hosts(group: Optional[str]) -> str:
+    """The inventory has no KVM hosts; ``group`` has a name that is similar to that of their group."""
+    if group:
+        return "If the hosts of group %s are the KVM hosts, pass -e berth_kvm_hosts=%s or call the group kvm_hosts" % (
+            group,
+            group,
+        )
+    return "Put the KVM hosts into the group kvm_hosts"
+
+
+def name_of_no_host(name: str) -> str:
+    """An instance has the name of a KVM host, or a KVM host has berth_flavor."""
+    return (
+        "Give the instance another name, or take it out of the KVM hosts (group kvm_hosts); if %s is not an instance, remove "
+        "berth_flavor from it" % name
+    )
+
+
+def name_of_no_group() -> str:
+    """An instance has the name of a group, or one that Ansible reserves."""
+    return "Give the instance a name of its own; --limit selects a group"
+
+
+def select_in_one_place() -> str:
+    """--limit leaves nothing of the instances that a variable names."""
+    return "Leave --limit out, or name the instances with --limit alone"
+
+
+def give_inventory() -> str:
+    """Ansible has no inventory: none was given, or it could not read it."""
+    return "%s, and pass the inventory with -i FILE. If you did, Ansible says above why it could not read it" % (
+        name_group_of_hosts(None)
     )

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Optional, Sequence
+from typing import Sequence
 
 from .errors import shortened
 
@@ -65,21 +65,6 @@ def set_where_it_counts(variable: str, owners: str) -> str:
     )
 
 
-def name_group_of_hosts(group: Optional[str]) -> str:
-    """The inventory has no KVM hosts; ``group`` has a name that is similar to that of their group."""
-    if group:
-        return "If the hosts of group %s are the KVM hosts, pass -e berth_kvm_hosts=%s or call the group kvm_hosts" % (
-            group,
-            group,
-        )
-    return "Put the KVM hosts into the group kvm_hosts"
-
-
-def select_in_one_place() -> str:
-    """--limit leaves nothing of the instances that a variable names."""
-    return "Leave --limit out, or name the instances with --limit alone"
-
-
 def public_key() -> str:
     """A private key, or a path, is given as a public key."""
     return "Give the .pub file's content, such as {{ lookup('file', '~/.ssh/id_ed25519.pub') }}"
@@ -100,22 +85,9 @@ def plain_name() -> str:
     return "Use a host name of small letters, digits and -, such as web-1 or web-1.example.org"
 
 
-def name_of_no_host(name: str) -> str:
-    """An instance has the name of a KVM host, or a KVM host has berth_flavor."""
-    return (
-        "Give the instance another name, or take it out of the KVM hosts (group kvm_hosts); if %s is not an instance, remove "
-        "berth_flavor from it" % name
-    )
-
-
 def install_collection() -> str:
     """A template uses a plugin that the controller does not have."""
     return "Correct its name, or install its collection on the controller: ansible-galaxy collection install NAMESPACE.NAME"
-
-
-def name_of_no_group() -> str:
-    """An instance has the name of a group, or one that Ansible reserves."""
-    return "Give the instance a name of its own; --limit selects a group"
 
 
 def remove_quotes() -> str:
@@ -198,9 +170,14 @@ def content_of_file(path: str) -> str:
     return "Give the content: {{ lookup('file', '%s') }}" % path
 
 
+def take_cloud_image() -> str:
+    """The format of an image is iso."""
+    return "An ISO installs a system and is no disk of one: take a cloud image"
+
+
 def cloud_config_first() -> str:
     """User data is neither cloud-init text nor base64."""
-    return "Put #cloud-config in the first line"
+    return "Put #cloud-config, or #!/bin/sh, in the first line"
 
 
 def user_data_is_text() -> str:
@@ -265,13 +242,6 @@ def give_with_e(variable: str) -> str:
 def leave_out(variable: str) -> str:
     """-e has what the run finds out for each instance."""
     return "Leave %s out" % variable
-
-
-def give_inventory() -> str:
-    """Ansible has no inventory: none was given, or it could not read it."""
-    return "%s, and pass the inventory with -i FILE. If you did, Ansible says above why it could not read it" % (
-        name_group_of_hosts(None)
-    )
 
 
 def accept_fewer() -> str:

@@ -17,7 +17,7 @@ from .messages import Document
 from .nics import ip_version
 from .schema import Fields, Flag, ListOf, OneOf, Text, Whole, structure_as_text
 from .security_groups import MAC, UNFILTERED, AllowedAddress, is_filtered, port_security, security_of
-from .unknown_names import NetworkNotFound
+from .unknown_names import NetworkNotFound, meant
 
 
 class Address:
@@ -212,7 +212,10 @@ def _dhcp_and_route(wanted: Wanted, network: Wanted, field: str) -> Document:
 def check_network(at: int, wanted: Wanted, networks: Mapping[str, Any]) -> Document:
     """Return the network of a NIC; NetworkNotFound if the catalog does not have it."""
     if wanted["network"] not in networks:
-        raise NetworkNotFound.named("berth_networks[%d].network" % at, wanted["network"], networks)
+        error = NetworkNotFound.named("berth_networks[%d].network" % at, wanted["network"], networks)
+        sources = [name for name in networks if networks[name]["source"] == wanted["network"]]
+        error.hint = meant(sources[0]) if sources else error.hint
+        raise error
     return networks[wanted["network"]]
 
 

@@ -142,7 +142,10 @@ class Secret:
 
     def _hidden(self, fault: BerthError) -> BerthError:
         field = fault.field or ""
-        if field.rpartition(".")[2] in self.shown:
+        if field.rpartition(".")[2] in self.shown or fault.value in (
+            None,
+            "None",
+        ):  # of what is absent nothing is shown
             fault.also = []
             return fault
         return InvalidInput(field, "<not shown>", fault.rule, hint=fault.hint)
@@ -156,7 +159,11 @@ class ListOf:
 
     def check(self, value: Any, field: str) -> List[Any]:
         if self.single and not isinstance(value, (list, tuple)):
-            return [self.item.check(value, field)]
+            try:
+                return [self.item.check(value, field)]
+            except InvalidInput as error:
+                error.hint = error.hint or (input_hints.list_with_e() if "," in str(value) else None)
+                raise
         if not isinstance(value, (list, tuple)) or len(value) > self.longest:
             of_item = getattr(self.item, "rule", "")
             rule = "a list of at most %d items" % self.longest + (", each %s" % of_item if of_item else "")

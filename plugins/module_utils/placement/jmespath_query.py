@@ -11,10 +11,11 @@ key must be one of the form's, and what is compared must be of one type. A form 
 from __future__ import annotations
 
 import functools
-from typing import Any, Dict, Iterator, List, Set
+import json
+from typing import Any, Dict, Iterable, Iterator, List, Set
 
 from ..model import host_hints
-from ..model.errors import BerthError, InvalidInput
+from ..model.errors import BerthError, InvalidInput, shortened
 from ..model.messages import Document
 from ..model.unknown_names import did_you_mean
 
@@ -81,6 +82,20 @@ class Query:
         """The texts and numbers of the document that the query asks for, by their paths."""
         found = {".".join(path): functools.reduce(_get, path, document) for path in _paths(self._parsed.parsed)}
         return {path: value for path, value in found.items() if not isinstance(value, (dict, list))}
+
+    def among(self, documents: Iterable[Document]) -> str:
+        """What documents, of which it selects none, have of what it asks for; and that * stands for itself in it."""
+        known: Dict[str, Set[str]] = {}
+        for document in documents:
+            for path, value in self.values(document).items():
+                known.setdefault(path, set()).add(repr(value) if isinstance(value, str) else "`%s`" % json.dumps(value))
+        told = ["%s is %s" % (path, shortened(sorted(values))) for path, values in known.items()]
+        pattern = (
+            ". A query has no patterns: starts_with(name, 'web') holds for all that begin so"
+            if "*'" in self.text
+            else ""
+        )
+        return (", whose " + ", and ".join(told) if told else "") + pattern
 
     def _fault(self, rule: str, hint: Any = None) -> InvalidInput:
         return InvalidInput(self.field, self.text, rule, hint=hint)

@@ -120,11 +120,21 @@ def test_user_data_that_is_the_path_of_a_file_is_taken_as_what_that_file_has(tmp
     assert build(berth_user_data=file.read_text())[1]["user_data"] == "#cloud-config\n"
 
 
+@pytest.mark.follows("take_cloud_image")
+def test_a_cloud_image_is_taken_where_an_iso_is_not():
+    iso = catalog()
+    iso["berth_images"]["debian"]["disk_format"] = "iso"
+    assert refusal(iso).hint == input_hints.take_cloud_image()
+    assert build(catalog())[0]["image"]["name"] == "debian"
+
+
 @pytest.mark.follows("cloud_config_first")
-def test_user_data_with_cloud_config_in_its_first_line_is_taken_as_it_is():
-    text = "packages: [nginx]\n"
+@pytest.mark.parametrize(
+    "first, text", [("#!/bin/sh\n", "apt-get update\n"), ("#cloud-config\n", "packages: [nginx]\n")]
+)
+def test_user_data_that_says_in_its_first_line_what_it_is_is_taken_as_it_is(first, text):
     assert refusal(berth_user_data=text).hint == input_hints.cloud_config_first()
-    assert build(berth_user_data="#cloud-config\n" + text)[1]["user_data"] == "#cloud-config\n" + text
+    assert build(berth_user_data=first + text)[1]["user_data"] == first + text
 
 
 @pytest.mark.follows("include_url")

@@ -13,7 +13,7 @@ The disks, the record and what the firmware keeps go from host to host; the cont
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Collection, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from ...model import backup_hints
 from ...model.backups import BackupDamaged
@@ -77,7 +77,7 @@ def operate_anywhere(
     for name in sorted(away):
         host = given[name][HOST]
         if host not in run.hosts:
-            done[name] = Done(errors=[_no_host(name, host, run.hosts).to_dict()])
+            done[name] = Done(errors=[no_host(name, host, run.hosts).to_dict()])
             continue
         task = tasks[name]
         project = task.get("project_id") or ""
@@ -109,12 +109,12 @@ def _damaged(name: str, backups: Sequence[Document]) -> List[Document]:
     return [BackupDamaged(said, hint=backup_hints.back_up_again(name)).to_dict()] if damaged else []
 
 
-def _no_host(name: str, host: Any, hosts: Mapping[str, Any]) -> BackupHostNotFound:
+def no_host(name: str, host: Any, hosts: Collection[str]) -> BackupHostNotFound:
     return BackupHostNotFound(
-        "%s: %s is no host of the group berth_backup_hosts" % (name, host),
+        "%s: there is no backup host %s" % (name, host),
         field="berth_backup_host",
         value=host,
-        rule="one of %s" % (", ".join(sorted(hosts)) or "the group berth_backup_hosts, which has none"),
+        rule="the group berth_backup_hosts has %s" % (", ".join(sorted(hosts)) or "none"),
         hint=backup_hints.name_backup_host(),
     )
 

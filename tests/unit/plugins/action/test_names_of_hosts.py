@@ -9,7 +9,7 @@ import pytest
 from ansible.utils.display import Display
 from placement_case import VM, controller, place
 
-from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
 
 MOVE = {"action": "cold_migrate"}
 START = {"method": "start"}
@@ -54,7 +54,7 @@ def test_an_instance_whose_name_stands_for_others_too_is_not_made(name):
     values = {**it.task_vars(), "ansible_play_hosts_all": ["localhost"]}
     refused = it.run("placement", {"instances": [name]}, values)
     assert refused["error_code"] == "InvalidInput" and "'%s' is not valid" % name in refused["msg"]
-    assert input_hints.name_of_no_group() in refused["msg"]
+    assert fleet_hints.name_of_no_group() in refused["msg"]
     assert list(run("placement", {}, variables={"berth_name": "a"})["selections"]) == ["a"]
 
 

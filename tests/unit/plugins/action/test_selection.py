@@ -89,7 +89,7 @@ def test_a_list_of_names_that_is_text_is_told_to_be_a_pattern():
 @pytest.mark.parametrize("action, args", ACTIONS)
 def test_a_limit_that_leaves_nothing_of_the_names_is_told_and_without_it_they_are_found(action, args):
     result = run(action, args, ansible_limit="a", berth_name="web-1")
-    assert result["error"]["hint"] == input_hints.select_in_one_place()
+    assert result["error"]["hint"] == fleet_hints.select_in_one_place()
     assert "--limit=a and berth_name=web-1 together select no instance" in result["msg"]
     for alone in ({"berth_name": "web-1"}, {"ansible_limit": "web-1"}):
         assert "selects no instance" not in run(action, args, names=["web-1"], **alone).get("msg", "")
@@ -208,10 +208,10 @@ def test_prepare_hosts_about_no_kvm_host_is_refused(limit, play_hosts, said):
 def test_a_group_of_hosts_with_another_name_is_proposed_and_with_that_name_given_they_are_found():
     groups = {"all": [], "ungrouped": [], "kvm_host": ["h1"], "web": ["a"]}
     result = run("check_variables", {"hosts": []}, groups=groups)
-    assert result["error"]["hint"] == input_hints.name_group_of_hosts("kvm_host") and "kvm_host" in result["msg"]
+    assert result["error"]["hint"] == fleet_hints.name_group_of_hosts("kvm_host") and "kvm_host" in result["msg"]
     assert not run("check_variables", {"hosts": groups["kvm_host"]}, groups=groups).get("failed")
     nothing = run("check_variables", {"hosts": []}, groups={"all": [], "web": ["a"]})
-    assert nothing["error"]["hint"] == input_hints.name_group_of_hosts(None)
+    assert nothing["error"]["hint"] == fleet_hints.name_group_of_hosts(None)
     assert not run("check_variables", {"hosts": ["h1"]}, groups={"all": [], "kvm_hosts": ["h1"]}).get("failed")
 
 
@@ -225,7 +225,7 @@ def test_a_pattern_of_kvm_hosts_that_selects_none_is_told_by_itself(pattern, hin
 @pytest.mark.follows("give_inventory")
 def test_who_gives_no_inventory_is_told_to_and_with_that_one_hosts_are_found():
     result = run("check_variables", {"hosts": []}, groups={"all": [], "ungrouped": []})
-    assert result["error"]["hint"] == input_hints.give_inventory()
+    assert result["error"]["hint"] == fleet_hints.give_inventory()
     given = {"all": ["h1"], "ungrouped": [], "kvm_hosts": ["h1"]}
     assert not run("check_variables", {"hosts": ["h1"]}, groups=given).get("failed")
 

@@ -226,6 +226,14 @@ def test_an_option_that_there_is_not_is_refused_by_name(monkeypatch):
         Plugin().parse(None, None, "i.berth.yml")
 
 
+@pytest.mark.parametrize("pattern, says", [("kvmhosts", "Did you mean kvm_hosts?"), ("laptop:!laptop", "Known: ")])
+def test_a_pattern_that_selects_no_kvm_host_is_refused_before_a_host_is_asked(inventory, monkeypatch, pattern, says):
+    monkeypatch.setitem(OPTIONS, "pattern", pattern)
+    with pytest.raises(AnsibleParserError, match="pattern: %s selects no host of kvm_inventory" % pattern) as refused:
+        inventory({"kvm1": [one("db")]})
+    assert says in str(refused.value)
+
+
 def test_a_file_of_another_plugin_is_left_to_it(tmp_path):
     (tmp_path / "hosts.yml").write_text("all: {hosts: {web-1: {}}}\n")
     assert Plugin().verify_file(str(tmp_path / "hosts.yml")) is False

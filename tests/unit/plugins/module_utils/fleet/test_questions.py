@@ -146,7 +146,7 @@ def test_hosts_that_may_not_fail_are_named():
         ({"survive": 1, "room": {"small": 1}}, "it"),
         ({"survive": 9}, r"\[0\].survive"),
         ({"instances": WEB, "hst": "host=='a'"}, r"\[0\].hst"),
-        ({"query": "instancs[0].name"}, "it"),
+        ({"query": "instancs[0].name"}, r"\[0\].query"),
         ({"room": {"large": 1}}, "it"),
         ({"room": {}}, r"\[0\].room"),
         ({"room": {"small": 0}}, r"\[0\].room.small"),
@@ -155,3 +155,18 @@ def test_hosts_that_may_not_fail_are_named():
 def test_an_assertion_that_cannot_be_meant_is_refused_and_names_it(entry, field):
     with pytest.raises(InvalidInput, match="berth_assertions.*: %s" % field):
         held(entry)
+
+
+def test_all_faults_of_a_file_of_assertions_are_told_together():
+    wrong = [
+        {"name": "a", "instance": "name=='x'", "spread": "rack"},
+        {"survive": "one"},
+        {"name": "q", "query": "length(instances"},
+        {"name": "s", "instances": "nam=='x'", "host": "free=='x'"},
+    ]
+    with pytest.raises(InvalidInput) as refused:
+        assertions.read(wrong, "f.yml")
+    told = str(refused.value)
+    for part in ("[0].instance: 'instance'", "[1].name", "[2].query", "[3].instances", "[3].host"):
+        assert "berth_assertions f.yml: " + part in told, told
+    assert "Did you mean instances?" in told and "Did you mean name?" in told
