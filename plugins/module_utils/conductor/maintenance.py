@@ -14,9 +14,11 @@ from typing import Callable, Collection, Dict, Iterable, Iterator, List, Mapping
 
 from ..model import fleet_hints, hints, input_hints
 from ..model.errors import BerthError, InvalidInput
-from ..model.identity import RESERVED, check_name, instance_uuid
+from ..model.identity import NAME, RESERVED, check_name, instance_uuid
 from ..model.lifecycle import ALIVE, CLAIM, OWN, RESIZED
 from ..model.messages import Document
+from ..model.move_errors import InstanceNotFound
+from . import own_uuids
 from .errors import InstanceMoving
 from .fleet import Fleet
 from .locate import holders
@@ -137,8 +139,16 @@ def owned_by(document: Document) -> List[Document]:
 def _check(fleet: Fleet, owner: str, name: str, instance: Document, inventory: Mapping[str, str]) -> None:
     """Raise if another host may own the instance, or its name, which a host has said, would stand for something else."""
     if instance["uuid"] not in inventory:
+        _check_uuid_told(fleet, instance)
         _check_told(owner, name, instance)
     holders(fleet, name, instance["uuid"], ())
+
+
+def _check_uuid_told(fleet: Fleet, instance: Document) -> None:
+    told, uuid = instance.get("own_name"), str(instance["uuid"])
+    if told and NAME.match(told):
+        hint = fleet_hints.list_it_first(told, instance["project_id"], uuid, own_uuids.was_adopted(fleet, uuid))
+        raise InstanceNotFound(own_uuids.untold(fleet, told, uuid), hint=hint)
 
 
 def _check_told(owner: str, name: str, instance: Document) -> None:

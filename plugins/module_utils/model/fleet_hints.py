@@ -95,6 +95,15 @@ def move_alone(name: str, project: str) -> str:
     return "berth.kvm.live_migrate or cold_migrate with %s moves it. Then run this again" % options_of(name, project)
 
 
+def list_it_first(name: str, project: str, uuid: str, was_adopted: bool) -> str:
+    """A drain or a plan is to move an instance whose uuid its name does not tell, and that is in no inventory."""
+    variable = "berth_adopted" if was_adopted else "berth_uuid"
+    return (
+        "Add %s with %s: %s to the inventory, or move it alone: berth.kvm.migrate with %s -e %s=%s. Then run the same again"
+        % (name, variable, uuid, options_of(name, project), variable, uuid)
+    )
+
+
 def select_unlisted(options: str) -> str:
     """An instance that is in no inventory, so that --limit does not find it. ``options``: none if its name is not known."""
     return "in no inventory" + (": %s selects it" % options if options else "")

@@ -105,6 +105,20 @@ def test_two_instances_of_one_name_that_no_inventory_has_are_not_taken_for_one(h
     assert maintain(answers(named("db", DB), elsewhere=[twin]))["names"] == ["db"]
 
 
+@pytest.mark.follows("list_it_first")
+@pytest.mark.parametrize("adopted, variable", [("db2", "berth_adopted"), (None, "berth_uuid")])
+def test_one_that_was_adopted_or_renamed_and_is_in_no_inventory_stays_and_leaves_once_its_uuid_is_there(
+    hosts, adopted, variable
+):
+    there = answers(named(DB, DB, own_name="db2", **({"adopted": adopted} if adopted else {})))
+    (said,) = maintain(there)["stay"].values()
+    assert said.startswith("InstanceNotFound: db2 was %s" % ("adopted" if adopted else "renamed"))
+    assert "db2 with %s: %s to the inventory" % (variable, DB) in said
+    assert "berth.kvm.migrate with -e berth_name=db2 -e berth_project=default -e %s=%s. " % (variable, DB) in said
+    listed = {"db2": {"berth_flavor": "small", variable: DB}}
+    assert maintain(there, of=listed)["names"] == ["db2"]
+
+
 def test_an_instance_of_no_inventory_is_not_taken_for_one_of_its_name_that_the_inventory_has(hosts):
     twin = named("web1", instance_uuid("other", "web1"), project_id="other")
     done = maintain(answers(named("web1", WEB), twin))
