@@ -16,6 +16,7 @@ from .errors import HostNotAsked, HostNotLost, HostUnknown
 
 NO_ANSWER, HUNG, UNPREPARED, NOT_ASKED = "UNREACHABLE", "LibvirtTimeout", "HostNotPrepared", HostNotAsked.__name__
 CLOSED = NO_ANSWER + ": closed"
+NO_LOGIN = NO_ANSWER + ": no login: "  # a machine is there, and its sshd answers
 NOT_IN_REGISTRY = "the registry does not know it"  # nobody has asked it, and it has nothing that others may want
 
 
@@ -51,6 +52,8 @@ def describe(host: str, reasons: Mapping[str, str]) -> str:
         return "%s, which is %s" % (host, reason.partition(": ")[2])
     if has_code(reason, NOT_ASKED):
         return "%s (%s)" % (host, reason)
+    if reason.startswith(NO_LOGIN):
+        return "%s, which lets nobody log in" % host
     return "%s (which is there, but: %s)" % (host, reason) if is_there(reason) else "%s, which does not answer" % host
 
 
@@ -60,6 +63,9 @@ def hint(hosts: Sequence[str], reasons: Mapping[str, str], given: Collection[str
     there = [host for host in hosts if is_there(reasons.get(host, NO_ANSWER))]
     if not there and any(is_closed(reasons.get(host, NO_ANSWER)) for host in hosts):
         return hints.bring_back(hosts)
+    locked = [host for host in hosts if reasons.get(host, NO_ANSWER).startswith(NO_LOGIN)]
+    if not there and locked:
+        return hints.make_login_work(locked)
     if not there:
         return hints.bring_back_or_lost(hosts, sorted(set(given) - set(hosts)))
     if all(has_code(reasons[host], NOT_ASKED) for host in there):
