@@ -65,7 +65,7 @@ def hint(hosts: Sequence[str], reasons: Mapping[str, str], given: Collection[str
         return hints.bring_back(hosts)
     locked = [host for host in hosts if reasons.get(host, NO_ANSWER).startswith(NO_LOGIN)]
     if not there and locked:
-        return hints.make_login_work(locked)
+        return fleet_hints.make_login_work(locked)
     if not there:
         return hints.bring_back_or_lost(hosts, sorted(set(given) - set(hosts)))
     if all(has_code(reasons[host], NOT_ASKED) for host in there):

@@ -63,6 +63,11 @@ def correct_login() -> str:
     return "Correct that variable of the inventory, such as ansible_host or ansible_become_password; the host itself is not at fault"
 
 
+def make_login_work(hosts: Sequence[str]) -> str:
+    """Hosts let nobody log in, and their sshd answers: guests may run there, so nobody is to give them up as lost."""
+    return "Make the login to %s work, as its line says, and run again" % ", ".join(hosts)
+
+
 def one_host_for_group(group: str) -> str:
     """The policy of a server group is affinity, and its members are on several hosts."""
     return (

@@ -76,11 +76,6 @@ def bring_back(hosts: Sequence[str]) -> str:
     return "Bring %s back and run again" % ", ".join(hosts)
 
 
-def make_login_work(hosts: Sequence[str]) -> str:
-    """The same, and their sshd answers: guests may run there, so nobody is to give them up as lost."""
-    return "Make the login to %s work, as its line says, and run again" % ", ".join(hosts)
-
-
 def not_lost(host: str) -> str:
     """A host that answers was named as lost."""
     return "Run it again without -e berth_lost_hosts=%s" % host

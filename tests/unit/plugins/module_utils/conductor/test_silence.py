@@ -46,8 +46,8 @@ def test_a_host_that_lets_nobody_log_in_is_not_to_be_given_up_as_lost(monkeypatc
     told = {"unreachable": True, "msg": "ssh: Host key verification failed."}
     reasons = {"h1": host_reply.answer_of(told)["reason"], "h2": "UNREACHABLE: no route"}
     assert silence.describe("h1", reasons) == "h1, which lets nobody log in"
-    assert silence.hint(["h1", "h2"], reasons) == hints.make_login_work(["h1"])
-    assert "log in once by hand" in reasons["h1"] and "lost" not in hints.make_login_work(["h1"])
+    assert silence.hint(["h1", "h2"], reasons) == fleet_hints.make_login_work(["h1"])
+    assert "log in once by hand" in reasons["h1"] and "lost" not in fleet_hints.make_login_work(["h1"])
     assert silence.hint(["h2"], reasons) == hints.bring_back_or_lost(["h2"])
 
 
