@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
-from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
+from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..model import (
     copy_hints,
@@ -222,8 +222,17 @@ def _of_hosts(case: Case) -> Iterator[Finding]:
             todo = TODO.get(finding["code"], lambda host, name, said: host_hints.check_again(host))(
                 host, name, finding["said"]
             )
+            gone = _bridge_gone(case.fleet.documents.get(host) or {}, finding)
+            todo = fleet_hints.make_bridge(gone, host) if gone else todo
             todo = case.selecting(finding["uuid"], todo)
             yield Finding(finding["code"], finding["severity"], host, finding["said"], todo, name, finding["fixed"])
+
+
+def _bridge_gone(document: Document, finding: Document) -> Optional[str]:
+    """The bridge on which a tap should be, if the host has it no more: then nothing repairs the tap before it is made."""
+    bridge = str(finding["said"].rpartition(", not on ")[2])
+    has = [*document.get("bridges", [bridge]), *document.get("ovs_bridges", ())]
+    return bridge if finding["code"] == "NicNotConnected" and bridge not in has else None
 
 
 def _may_be_known(case: Case, uuid: str) -> bool:

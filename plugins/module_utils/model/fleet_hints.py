@@ -68,6 +68,14 @@ def make_login_work(hosts: Sequence[str]) -> str:
     return "Make the login to %s work, as its line says, and run again" % ", ".join(hosts)
 
 
+def make_bridge(bridge: str, host: str) -> str:
+    """The bridge of a running guest was renamed or removed on its host."""
+    return "Make bridge %s on %s again. Then berth.kvm.doctor -e berth_fix=true connects the guest while it runs" % (
+        bridge,
+        host,
+    )
+
+
 def one_host_for_group(group: str) -> str:
     """The policy of a server group is affinity, and its members are on several hosts."""
     return (

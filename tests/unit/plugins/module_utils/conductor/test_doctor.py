@@ -364,6 +364,16 @@ def test_a_clock_that_differs_is_told_with_the_time_that_the_answer_took_taken_o
     assert all(one.todo == host_hints.set_clock("kvm1") and one.severity == "warning" for one in found)
 
 
+@pytest.mark.follows("make_bridge")
+@pytest.mark.parametrize("has", [["brx"], ["brx", "br0"]])
+def test_a_tap_whose_bridge_is_gone_is_not_repaired_before_the_bridge_is_made_again(has):
+    said = "web1, network interface 02:00:00:00:00:01: its tap vnet4 is on brx, not on br0"
+    finding = {"code": "NicNotConnected", "severity": "error", "uuid": WEB, "said": said, "fixed": False}
+    (one,) = examine(fleet(WELL, kvm1={"bridges": has}), {"kvm1": {"clock": 102.0, "findings": [finding]}})
+    gone = "br0" not in has
+    assert one.todo == (fleet_hints.make_bridge("br0", "kvm1") if gone else packet_hints.packets_of_guest("web1"))
+
+
 def test_each_code_that_a_host_may_send_has_something_to_do():
     sent = set(re.findall(r'finding\(\s*"(\w+)"', inspect.getsource(host_doctor)))
     of_packets = {packet_path.UNPLUGGED, packet_path.OPEN, packet_path.CLOSED}
