@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..module_utils.conductor import maintenance
 from ..module_utils.conductor.errors import HostUnknown, KvmHostNotFound
 from ..module_utils.conductor.procedures.close_host import close_host
-from ..module_utils.model import hints, input_hints
+from ..module_utils.model import fleet_hints, hints, input_hints
 from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils import berth_where_hosts, fleet_options
 from ..plugin_utils.answers_of_hosts import read_reports
@@ -50,11 +50,13 @@ class ActionModule(ControllerAction):
         drains = args["state"] == "drained"
         known = set(map(str, task_vars["groups"]["all"]))
         choose = maintenance.leaving if drains else maintenance.coming_home
-        found = choose(fleet, host, instances_by_uuid(task_vars, hosts), known)
+        inventory = instances_by_uuid(task_vars, hosts)
+        found = choose(fleet, host, inventory, known)
         given = {"state": args["state"], "reason": args["reason"]}
         closing = close_host(fleet, host, given, self._task.check_mode)
         changed, _said = carry_out(self, task_vars, closing)
-        say("", *_summary(host, drains, found, self._task.check_mode))
+        off = [] if drains else maintenance.fell(fleet, host, inventory)
+        say("", *_summary(host, drains, found, self._task.check_mode), *map(fleet_hints.start_what_fell, off))
         return {
             "changed": changed,
             "host": host,

@@ -15,9 +15,10 @@ from typing import Callable, Collection, Dict, Iterable, Iterator, List, Mapping
 from ..model import fleet_hints, hints, input_hints
 from ..model.errors import BerthError, InvalidInput
 from ..model.identity import NAME, RESERVED, check_name, instance_uuid
-from ..model.lifecycle import ALIVE, CLAIM, OWN, RESIZED
+from ..model.lifecycle import ACTIVE, ALIVE, CLAIM, OWN, RESIZED
 from ..model.messages import Document
 from ..model.move_errors import InstanceNotFound
+from ..model.vm_states import VM_STATES
 from . import own_uuids
 from .errors import InstanceMoving
 from .fleet import Fleet
@@ -67,6 +68,18 @@ def all_of(fleet: Fleet, inventory: Mapping[str, str], known: Collection[str]) -
 def coming_home(fleet: Fleet, host: str, inventory: Mapping[str, str], known: Collection[str]) -> Moving:
     uuid = fleet.documents[host]["uuid"]
     return _chosen(fleet, inventory, known, lambda owner, instance: owner != host and instance.get("home") == uuid)
+
+
+def fell(fleet: Fleet, host: str, inventory: Mapping[str, str]) -> List[str]:
+    """The names of what ran on the host and is off, as after a boot: opening the host starts nothing."""
+    return [
+        inventory.get(each["uuid"]) or each.get("own_name") or str(each["name"])
+        for each in owned_by(fleet.documents[host])
+        if each["phase"] == ACTIVE
+        and each["power_state"] not in ALIVE
+        and (meant := VM_STATES.get(each.get("vm_state") or "")) is not None
+        and meant.recovered
+    ]
 
 
 def home(spec: Document, source: str, drains: bool) -> Optional[str]:

@@ -302,6 +302,11 @@ def recover_or_start(name: str) -> str:
     )
 
 
+def start_what_fell(name: str) -> str:
+    """A host is opened after its boot, and an instance that ran there is off."""
+    return "%s ran there, and is off. berth.kvm.start_after_outage starts it" % name
+
+
 def forget_unlisted_build(host: str, name: str, uuid: str, project: str) -> str:
     """An instance could not be built on ``host``, and the inventory has it no longer. If ``name`` is the uuid, nobody knows
     the one from which it follows."""

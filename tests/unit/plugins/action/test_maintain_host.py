@@ -131,6 +131,20 @@ def test_what_left_by_the_drain_comes_home_and_nothing_else(hosts):
     assert done["names"] == ["web1"] and done["add"] == []
 
 
+@pytest.mark.follows("start_what_fell")
+@pytest.mark.parametrize(
+    "is_so, told",
+    [
+        ({"power_state": "shutdown", "vm_state": "active"}, True),
+        ({"power_state": "shutdown", "vm_state": "stopped"}, False),
+        ({"power_state": "running", "vm_state": "active"}, False),
+    ],
+)
+def test_who_opens_a_host_after_its_boot_is_told_what_ran_there_and_is_off(hosts, capsys, is_so, told):
+    maintain(answers(named("web1", WEB, **is_so)), state="open")
+    assert (fleet_hints.start_what_fell("web1") in capsys.readouterr().out) is told
+
+
 def test_a_host_that_says_that_it_is_home_of_what_others_have_gets_nothing(hosts):
     done = maintain(
         answers(named("web1", WEB, "OUT", home=UUIDS["kvm3"]), elsewhere=[named("web1", WEB)]), state="open"
