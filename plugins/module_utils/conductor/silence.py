@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Collection, Mapping, Optional, Sequence
 
 from ..model import fleet_hints, hints, host_hints
+from ..model.messages import Document
 from . import duplicate_hosts
 from .errors import HostNotAsked, HostNotLost, HostUnknown
 
@@ -39,6 +40,14 @@ def unanswered(host: str, reason: str) -> HostUnknown:
     """The error of a host that fell silent while it worked on an instance."""
     advice = hints.bring_back if is_closed(reason) else hints.bring_back_or_lost
     return HostUnknown("%s did not answer: %s" % (host, reason.removeprefix(NO_ANSWER + ": ")), hint=advice([host]))
+
+
+def named(host: str, error: Document) -> Document:
+    """The error of a host that does not say its own name: of the two hosts of a move nobody knows which is meant."""
+    return {
+        **error,
+        "message": str(error.get("message")).replace("libvirt at qemu:///system", "libvirt on %s" % host, 1),
+    }
 
 
 def has_code(reason: str, code: str) -> bool:

@@ -14,7 +14,7 @@ from .. import renaming
 from ..closing_table import error_of
 from ..operations import OPERATIONS
 from ..registry.interface import Changes, Takes
-from ..silence import is_there, unanswered
+from ..silence import is_there, named, unanswered
 from .steps import Ask, Procedure, said
 
 CONSOLE_LINES = 50  # that are shown
@@ -155,7 +155,6 @@ def _add(done: Done, host: str, state: str, answer: Mapping[str, Any]) -> None:
 def error_of_answer(host: str, answer: Mapping[str, Any]) -> Document:
     """Why the host did not do what it was asked. Of a host that answers, the reason is an error and begins with its code."""
     if "error" in answer:
-        error: Document = answer["error"]
-        return error
+        return named(host, answer["error"])
     reason = str(answer["reason"])
     return error_of(reason) if is_there(reason) else unanswered(host, reason).to_dict()
