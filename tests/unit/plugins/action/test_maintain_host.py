@@ -35,12 +35,12 @@ def named(name, uuid, role="OWN", **more):
     return held(role=role, uuid=uuid, name=name, **more)
 
 
-def maintain(answers, state="drained", check_mode=False, limit=None, of=None, where=None, **args):
+def maintain(answers, state="drained", check_mode=False, limit=None, of=None, where=None, said=None, **args):
     of = of or {"web1": {"berth_flavor": "small"}}
     it = Controller({"kvm_hosts": ["kvm1", "kvm2", "kvm3"], "vms": list(of)}, of)
     it.register("localhost", __berth_facts={"answers": answers})
     values = {**it.task_vars(), **({"ansible_limit": limit} if limit else {})}
-    values.update({"berth_where_hosts": where} if where else {})
+    values.update({**({"berth_where_hosts": where} if where else {}), **(said or {})})
     return it.run("maintain_host", {"name": "kvm3", "state": state, **args}, values, check_mode=check_mode)
 
 
@@ -143,6 +143,15 @@ def test_what_left_by_the_drain_comes_home_and_nothing_else(hosts):
 def test_who_opens_a_host_after_its_boot_is_told_what_ran_there_and_is_off(hosts, capsys, is_so, told):
     maintain(answers(named("web1", WEB, **is_so)), state="open")
     assert (fleet_hints.start_what_fell("web1") in capsys.readouterr().out) is told
+
+
+@pytest.mark.parametrize(
+    "said, told", [("false", "What left it stays where it is: web1."), ("true", "come home to it: web1.")]
+)
+def test_who_only_opens_a_host_is_not_told_that_anything_comes_home(hosts, capsys, said, told):
+    left = answers(elsewhere=[named("web1", WEB, home=UUIDS["kvm3"])])
+    maintain(left, state="open", said={"berth_bring_home": said})
+    assert "kvm3 is open. " in (shown := capsys.readouterr().out) and told in shown
 
 
 def test_a_host_that_says_that_it_is_home_of_what_others_have_gets_nothing(hosts):
