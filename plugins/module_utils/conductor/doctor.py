@@ -28,11 +28,12 @@ from ..model import (
 )
 from ..model import line as line_kinds
 from ..model.errors import shortened
+from ..model.identity import DEFAULT_PROJECT
 from ..model.lifecycle import ACTIVE, CLAIM, OWN
 from ..model.line import described
 from ..model.messages import Document
 from ..placement.text import table
-from . import addressing, bridges, copies, drift, majority, silence, unconfirmed, unlisted, volume_hosts
+from . import addressing, bridges, copies, drift, majority, own_uuids, silence, unconfirmed, unlisted, volume_hosts
 from .fleet import Fleet, Place
 from .interrupted import to_end
 from .locate import left_of_ended_move, stray_hint
@@ -424,6 +425,11 @@ def _of_instance(case: Case, uuid: str) -> Iterator[Finding]:
         todo = left.hint if left else copy_hints.find_the_right_copy(name, owners)
         yield Finding("DuplicateInstance", ERROR, "", text, todo or "", name)
         return
+    if uuid in case.in_inventory:
+        try:
+            own_uuids.check_name(name, places[0]["project_id"] or DEFAULT_PROJECT, uuid, places)
+        except own_uuids.InstanceRenamed as error:
+            yield Finding(error.code, WARNING, "", error.message, error.hint or "", name)
     changing = [place for place in places if place["task_state"]]
     # in a move that waits for confirmation, the other side keeps the task_state in which it let go
     waits = unconfirmed.place_among(places)

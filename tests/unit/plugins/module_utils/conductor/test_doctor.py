@@ -129,6 +129,17 @@ def test_what_shows_in_the_answers_is_found(case, expected):
     assert shown(examine(case)) == [expected]
 
 
+def test_an_instance_that_was_renamed_is_found_while_the_inventory_has_its_old_name():
+    renamed = fleet({"kvm1": [place(name=WEB, own_name="web9", project_id="default")]})
+    (found,) = examine(renamed)
+    assert shown([found]) == [("InstanceRenamed", "warning", "", "web1")]
+    assert (found.said, found.todo) == (
+        "web1 is web9 of project default, as kvm1 says",
+        fleet_hints.name_renamed("web9", WEB),
+    )
+    assert examine(renamed, in_inventory={WEB: "web9"}) == []
+
+
 def test_a_failed_build_of_an_instance_that_the_inventory_has_no_longer_is_told_with_its_name_and_what_the_host_said():
     (found,) = examine(fleet(WELL, kvm2={"failed_instances": [failure(DB, "db")]}))
     assert found.todo.endswith("berth.kvm.delete -e berth_name=db to forget it")
