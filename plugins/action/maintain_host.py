@@ -8,17 +8,17 @@ from __future__ import annotations
 from ..module_utils.conductor import maintenance
 from ..module_utils.conductor.errors import HostUnknown, KvmHostNotFound
 from ..module_utils.conductor.procedures.close_host import close_host
-from ..module_utils.model import hints, input_hints
+from ..module_utils.model import fleet_hints, hints, input_hints
 from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils import berth_where_hosts, fleet_options
 from ..plugin_utils.answers_of_hosts import read_reports
 from ..plugin_utils.controller import ControllerAction
 from ..plugin_utils.driving import carry_out
-from ..plugin_utils.inventory_variables import kvm_hosts
+from ..plugin_utils.inventory_variables import is_true, kvm_hosts
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import check_none_chosen, instances_by_uuid
 
-VARIABLE = "berth_kvm_host"
+VARIABLE, BRING_HOME = "berth_kvm_host", "berth_bring_home"
 
 
 class ActionModule(ControllerAction):
@@ -50,11 +50,17 @@ class ActionModule(ControllerAction):
         drains = args["state"] == "drained"
         known = set(map(str, task_vars["groups"]["all"]))
         choose = maintenance.leaving if drains else maintenance.coming_home
-        found = choose(fleet, host, instances_by_uuid(task_vars, hosts), known)
+        inventory = instances_by_uuid(task_vars, hosts)
+        found = choose(fleet, host, inventory, known)
         given = {"state": args["state"], "reason": args["reason"]}
         closing = close_host(fleet, host, given, self._task.check_mode)
         changed, _said = carry_out(self, task_vars, closing)
-        say("", *_summary(host, drains, found, self._task.check_mode))
+        off = [] if drains else maintenance.fell(fleet, host, inventory)
+        say(
+            "",
+            *_summary(host, drains, found, self._task.check_mode, self._stays(task_vars)),
+            *map(fleet_hints.start_what_fell, off),
+        )
         return {
             "changed": changed,
             "host": host,
@@ -64,6 +70,11 @@ class ActionModule(ControllerAction):
             "are_off": sorted(found.off),
             "stay": found.reasons(),
         }
+
+    def _stays(self, task_vars):
+        """Whether nothing comes home when the host is opened."""
+        said = self._templar.template(task_vars.get(BRING_HOME, True))
+        return not is_true({BRING_HOME: said}, BRING_HOME)
 
     def _host(self, task_vars, args, fleet):
         by_query = args["ends_run"] and args["state"] == "drained" and berth_where_hosts.VARIABLE in task_vars
@@ -78,10 +89,12 @@ class ActionModule(ControllerAction):
         check_none_chosen(self, task_vars, "%s says which host, and all of its instances are meant" % VARIABLE)
 
 
-def _summary(host, drains, found, check_mode):
+def _summary(host, drains, found, check_mode, stays):
     would = "would be" if check_mode else "is"
     done = "%s %s %s" % (host, would, "closed: it takes no instance until berth.kvm.return" if drains else "open")
-    what = "leave it" if drains else "come home to it"
     moving = ", ".join(sorted(found.names)) or "nothing"
+    if stays and not drains:
+        return ["%s. What left it stays where it is: %s." % (done, moving)]
+    what = "leave it" if drains else "come home to it"
     lines = ["%s. What is to %s: %s." % (done, what, moving)]
     return lines + ["%s stays where it is: %s" % stays for stays in found.reasons().items()]

@@ -285,9 +285,7 @@ def _looked_at(located, done):
         )
     for name, each in done.items() if located["operation"] == "console" else ():
         if "console" in each.instance:
-            yield from show_instance.console_lines(
-                name, located["instances"][name]["hosts"][-1], each.instance["console"]
-            )
+            yield from show_instance.console_lines(name, located["instances"][name]["hosts"][-1], each.instance)
 
 
 def _backups(operation, located, done):

@@ -63,6 +63,7 @@ instances:
       until it is created or deleted. It holds nothing.
     - An instance that was deleted from this host is in C(vm_state) deleted, with its history, for 30 days. It is returned only if its uuid
       is in O(uuids). It holds nothing.
+    - C(console_log) is empty if there is none, as of an adopted guest.
     - C(migration) exists during a move and until it is confirmed or reverted. Its C(confirm_by) is the time, in seconds
       since 1970 by the clock of this host, from which the playbook C(confirm_due) confirms it, or null.
       Its C(progress) is how far the copy from this host is, in bytes and bytes per second, or null if no copy runs.
@@ -145,7 +146,8 @@ def read(host, uuids, console_lines=0):
         if not uuids or record.uuid in uuids:
             state = found[record.uuid][1] if record.uuid in found else None
             state = domain.shown_state(host.connection, record.uuid, state)
-            shown = dict(describe(record, state), token=record.token, console_log=paths.console_log(record.uuid))
+            shown = dict(describe(record, state), token=record.token)
+            shown["console_log"] = next(iter(paths.console_logs(record.uuid)), "")
             shown.update(differences.reported_missing(record, host.pool_path), **against_a_move(host, record))
             if console_lines:
                 shown["console"] = console.look(host.connection, record.uuid, console_lines)

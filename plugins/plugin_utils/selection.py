@@ -240,9 +240,7 @@ def not_found(task_vars: Dict[str, Any], fleet: Fleet, name: str) -> InstanceNot
     project = project_of(variables(task_vars, name, IDENTITY))
     uuid = fleet.own_names.get((project, name))
     if uuid:
-        how = "adopted" if own_uuids.was_adopted(fleet, uuid) else "renamed"
-        text = "%s was %s, and the inventory does not say its uuid" % (name, how)
-        return InstanceNotFound(text, hint=own_uuids.name_it(fleet, name, uuid))
+        return InstanceNotFound(own_uuids.untold(fleet, name, uuid), hint=own_uuids.name_it(fleet, name, uuid))
     projects = _other_projects(fleet, name, project)
     if in_inventory(task_vars, name) and not is_only_requested(task_vars, name):
         hint = hints.create_it(name) if not projects else fleet_hints.name_its_project(name, projects[0])

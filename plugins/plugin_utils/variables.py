@@ -134,7 +134,7 @@ RUN: Dict[str, Any] = {
     "berth_bring_home": Switch(),
     "berth_clone_of": NAME,
     "berth_confirm_crashed": Switch(),
-    "berth_console_lines": Option(Whole(0, 500)),
+    "berth_console_lines": Option(Whole(1, 500)),
     "berth_count": None,
     "berth_delete_all": Switch(),
     "berth_delete_changed_disks": Switch(),

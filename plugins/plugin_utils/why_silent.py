@@ -15,12 +15,17 @@ from ..module_utils.model.safe_text import clean
 from .screen import verbosity
 
 LONGEST = 100  # characters of what is not known here
+FORGET_KEY = re.compile(r"ssh-keygen -f [^\n]+? -R \S+")  # as ssh itself says it, with its file
+NEW_KEY = (
+    "no login: its host key changed. Compare the new one at the host, remove the old one (%s) and log in once by hand"
+)
 # In this order: what ssh says about a host key also has the words of a login that failed. "privilege escalation prompt" is what
 # Ansible waits for on a host that went off while it logged in.
 CAUSES = (
-    (r"host key verification failed|host identification has changed", "its host key changed or is not known: log in once by hand"),
+    (r"host identification has changed", NEW_KEY),
+    (r"host key verification failed", "no login: its host key is not known: log in once by hand"),
     (r"(missing|incorrect) \w+ password", "sudo wants a password: add --ask-become-pass"),
-    (r"permission denied|authentication fail|too many authentication", "authentication failed: correct ansible_user or its key"),
+    (r"permission denied|authentication fail|too many authentication", "no login: authentication failed: correct ansible_user or its key"),
     (r"could not resolve|name or service not known|nodename nor servname|name resolution", "its name is not known: set ansible_host"),
     (r"no route to host|network is unreachable|host is down", "no route to host"),
     (r"connection refused", "connection refused"),
@@ -37,6 +42,9 @@ def cause(said: str) -> str:
     if not own and not found:
         return clean(said.strip().rpartition("\n")[2], LONGEST)
     short = own.group() if own else found[0]
+    if short is NEW_KEY:
+        command = FORGET_KEY.search(said)
+        short = NEW_KEY % (clean(command.group()) if command else "ssh-keygen -R HOST")
     return "%s; %s" % (short, clean(said)) if verbosity() and not own else short
 
 

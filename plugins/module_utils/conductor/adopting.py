@@ -184,5 +184,5 @@ def inventory_lines(name: str, project: str, instance: Mapping[str, Any], has_fl
     if not has_flavor:
         yield (
             "      berth_flavors: {%(flavor)s: {vcpus: %(vcpus)d, memory_mb: %(memory_mb)d, root_gb: %(root_gb)d}}"
-            % instance
+            "  # for a resize: move it beside the catalog's flavors, which it hides here" % instance
         )

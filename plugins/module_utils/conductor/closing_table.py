@@ -111,9 +111,9 @@ def left_off(name: str, state: Optional[str], back: Optional[str] = None) -> str
 
 
 def named(text: str, uuid: str, name: str) -> str:
-    """The text with the instance's name instead of the uuid by which hosts know it. Paths and virsh commands keep the
-    uuid, since people copy them."""
-    pattern = r"(virsh [a-z-]+ )?(?<![\w/-])%s(?![\w/-])" % re.escape(uuid)
+    """The text with the instance's name instead of the uuid by which hosts know it. Paths, virsh commands and variables keep
+    the uuid, since people copy them."""
+    pattern = r"(virsh [a-z-]+ |berth_[a-z_]+(?:=|: ))?(?<![\w/-])%s(?![\w/-])" % re.escape(uuid)
     with_name = text.replace("%s (%s)" % (name, uuid), name)
     return re.sub(pattern, lambda found: found[0] if found[1] else name, with_name)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
-from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
+from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..model import (
     copy_hints,
@@ -28,11 +28,12 @@ from ..model import (
 )
 from ..model import line as line_kinds
 from ..model.errors import shortened
+from ..model.identity import DEFAULT_PROJECT
 from ..model.lifecycle import ACTIVE, CLAIM, OWN
 from ..model.line import described
 from ..model.messages import Document
 from ..placement.text import table
-from . import addressing, bridges, copies, drift, majority, silence, unconfirmed, unlisted, volume_hosts
+from . import addressing, bridges, copies, drift, majority, own_uuids, silence, unconfirmed, unlisted, volume_hosts
 from .fleet import Fleet, Place
 from .interrupted import to_end
 from .locate import left_of_ended_move, stray_hint
@@ -222,8 +223,17 @@ def _of_hosts(case: Case) -> Iterator[Finding]:
             todo = TODO.get(finding["code"], lambda host, name, said: host_hints.check_again(host))(
                 host, name, finding["said"]
             )
+            gone = _bridge_gone(case.fleet.documents.get(host) or {}, finding)
+            todo = fleet_hints.make_bridge(gone, host) if gone else todo
             todo = case.selecting(finding["uuid"], todo)
             yield Finding(finding["code"], finding["severity"], host, finding["said"], todo, name, finding["fixed"])
+
+
+def _bridge_gone(document: Document, finding: Document) -> Optional[str]:
+    """The bridge on which a tap should be, if the host has it no more: then nothing repairs the tap before it is made."""
+    bridge = str(finding["said"].rpartition(", not on ")[2])
+    has = [*document.get("bridges", [bridge]), *document.get("ovs_bridges", ())]
+    return bridge if finding["code"] == "NicNotConnected" and bridge not in has else None
 
 
 def _may_be_known(case: Case, uuid: str) -> bool:
@@ -415,6 +425,11 @@ def _of_instance(case: Case, uuid: str) -> Iterator[Finding]:
         todo = left.hint if left else copy_hints.find_the_right_copy(name, owners)
         yield Finding("DuplicateInstance", ERROR, "", text, todo or "", name)
         return
+    if uuid in case.in_inventory:
+        try:
+            own_uuids.check_name(name, places[0]["project_id"] or DEFAULT_PROJECT, uuid, places)
+        except own_uuids.InstanceRenamed as error:
+            yield Finding(error.code, WARNING, "", error.message, error.hint or "", name)
     changing = [place for place in places if place["task_state"]]
     # in a move that waits for confirmation, the other side keeps the task_state in which it let go
     waits = unconfirmed.place_among(places)

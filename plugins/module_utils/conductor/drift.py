@@ -187,6 +187,8 @@ def _of_image(name: str, place: Place, wanted: Document) -> Optional[str]:
     has, asked = (place["request_digests"] or {}).get("image"), digests(wanted).get("image")
     if has is None or asked is None or has == asked:
         return None
+    if place.get("adopted"):  # a rebuild of it is refused
+        return "inventory says other image, which counts for nothing: it was adopted"
     return "inventory says other image. %s" % operation_hints.rebuild_to_follow(name)
 
 

@@ -14,9 +14,12 @@ from typing import Callable, Collection, Dict, Iterable, Iterator, List, Mapping
 
 from ..model import fleet_hints, hints, input_hints
 from ..model.errors import BerthError, InvalidInput
-from ..model.identity import RESERVED, check_name, instance_uuid
-from ..model.lifecycle import ALIVE, CLAIM, OWN, RESIZED
+from ..model.identity import NAME, RESERVED, check_name, instance_uuid
+from ..model.lifecycle import ACTIVE, ALIVE, CLAIM, OWN, RESIZED
 from ..model.messages import Document
+from ..model.move_errors import InstanceNotFound
+from ..model.vm_states import VM_STATES
+from . import own_uuids
 from .errors import InstanceMoving
 from .fleet import Fleet
 from .locate import holders
@@ -65,6 +68,18 @@ def all_of(fleet: Fleet, inventory: Mapping[str, str], known: Collection[str]) -
 def coming_home(fleet: Fleet, host: str, inventory: Mapping[str, str], known: Collection[str]) -> Moving:
     uuid = fleet.documents[host]["uuid"]
     return _chosen(fleet, inventory, known, lambda owner, instance: owner != host and instance.get("home") == uuid)
+
+
+def fell(fleet: Fleet, host: str, inventory: Mapping[str, str]) -> List[str]:
+    """The names of what ran on the host and is off, as after a boot: opening the host starts nothing."""
+    return [
+        inventory.get(each["uuid"]) or each.get("own_name") or str(each["name"])
+        for each in owned_by(fleet.documents[host])
+        if each["phase"] == ACTIVE
+        and each["power_state"] not in ALIVE
+        and (meant := VM_STATES.get(each.get("vm_state") or "")) is not None
+        and meant.recovered
+    ]
 
 
 def home(spec: Document, source: str, drains: bool) -> Optional[str]:
@@ -137,8 +152,16 @@ def owned_by(document: Document) -> List[Document]:
 def _check(fleet: Fleet, owner: str, name: str, instance: Document, inventory: Mapping[str, str]) -> None:
     """Raise if another host may own the instance, or its name, which a host has said, would stand for something else."""
     if instance["uuid"] not in inventory:
+        _check_uuid_told(fleet, instance)
         _check_told(owner, name, instance)
     holders(fleet, name, instance["uuid"], ())
+
+
+def _check_uuid_told(fleet: Fleet, instance: Document) -> None:
+    told, uuid = instance.get("own_name"), str(instance["uuid"])
+    if told and NAME.match(told):
+        hint = fleet_hints.list_it_first(told, instance["project_id"], uuid, own_uuids.was_adopted(fleet, uuid))
+        raise InstanceNotFound(own_uuids.untold(fleet, told, uuid), hint=hint)
 
 
 def _check_told(owner: str, name: str, instance: Document) -> None:

@@ -114,7 +114,7 @@ def plan(
         )
     move["settles"] = not reaches
     lost = source if here.get("lost") else destination if there.get("lost") else None
-    move["why"] = _why(move, reaches, lost)
+    move["why"] = _why(move, reaches, lost, "ends" if action == sequences.DELETE else "goes on with")
     move["confirm_in"] = owner.get("confirm_in")
     return move
 
@@ -137,9 +137,9 @@ def _not_planned(uuid: str, name: str, sides: Sides, kind: str, op: Optional[str
     }
 
 
-def _why(move: PlannedMove, reaches: bool, lost: Optional[str]) -> str:
-    """``reaches``: the sequence itself does what was asked; ``lost``: the host that is given up."""
-    why = ("goes on with" if reaches else "first ends") + " the %s that was begun" % move["kind"]
+def _why(move: PlannedMove, reaches: bool, lost: Optional[str], does: str) -> str:
+    """``reaches``: the sequence itself does what was asked, which ``does`` that; ``lost``: the host that is given up."""
+    why = (does if reaches else "first ends") + " the %s that was begun" % move["kind"]
     if lost:
         why = "%s is given up as lost" % lost
     if move["sequence"] == "reclaim_alone":

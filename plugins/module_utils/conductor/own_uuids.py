@@ -33,6 +33,12 @@ def was_adopted(fleet: Fleet, uuid: Optional[str]) -> bool:
     return any(place.get("adopted") for place in fleet.places.get(str(uuid), ()))
 
 
+def untold(fleet: Fleet, name: str, uuid: str) -> str:
+    """What is wrong where the inventory has an instance without the uuid that it has, or has it not at all."""
+    how = "adopted" if was_adopted(fleet, uuid) else "renamed"
+    return "%s was %s, and the inventory does not say its uuid" % (name, how)
+
+
 def name_it(fleet: Fleet, name: str, uuid: str) -> str:
     """How the inventory says that an instance of that name has this uuid."""
     return hints.name_adopted(uuid) if was_adopted(fleet, uuid) else fleet_hints.name_renamed(name, uuid)

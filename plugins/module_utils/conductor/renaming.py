@@ -44,10 +44,10 @@ def task(
     uuid, of_name = found["uuid"], instance_uuid(project, new)
     own_uuids.check_name(name, project, uuid, fleet.places.get(uuid, ()), new)
     own_uuids.check_free(fleet, new, project, uuid)
-    if of_name != uuid:
-        _check_no_instance(fleet, new, of_name, lost)
     if not found["hosts"]:
         return {}
+    if of_name != uuid:
+        _check_no_instance(fleet, new, of_name, lost)
     owner = found["hosts"][-1]
     return {
         "new_name": new,

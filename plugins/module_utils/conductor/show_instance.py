@@ -9,7 +9,7 @@ import datetime
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..model import nics
-from ..model.lifecycle import ACTIVE, OWN
+from ..model.lifecycle import ACTIVE, ALIVE, OWN
 from ..model.messages import Document
 from ..model.travelled_history import ON
 from ..model.vm_states import RESIZED, VM_STATES
@@ -148,9 +148,11 @@ def utc(seconds: float) -> str:
     return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def console_lines(name: str, host: str, console: Mapping[str, Any]) -> List[str]:
-    """The console of an instance, as people read it. ``console``: as module instance_info returns it."""
-    ways = ["%s on %s: attach there with %s" % (name, host, console["attach"])]
+def console_lines(name: str, host: str, instance: Document) -> List[str]:
+    """The console of an instance, as people read it. ``instance``: as module instance_info returns it."""
+    console = instance["console"]
+    is_off = instance.get("state", ALIVE[0]) not in ALIVE
+    ways = ["%s on %s%s" % (name, host, " is off" if is_off else ": attach there with %s" % console["attach"])]
     ways += ["screen (VNC) at %s there" % console["vnc"]] if console["vnc"] else []
     if console["addresses"]:
         ways.append("addresses %s" % ", ".join("%(address)s (%(source)s)" % each for each in console["addresses"]))

@@ -11,11 +11,13 @@ from __future__ import annotations
 from typing import Collection, Mapping, Optional, Sequence
 
 from ..model import fleet_hints, hints, host_hints
+from ..model.messages import Document
 from . import duplicate_hosts
 from .errors import HostNotAsked, HostNotLost, HostUnknown
 
 NO_ANSWER, HUNG, UNPREPARED, NOT_ASKED = "UNREACHABLE", "LibvirtTimeout", "HostNotPrepared", HostNotAsked.__name__
 CLOSED = NO_ANSWER + ": closed"
+NO_LOGIN = NO_ANSWER + ": no login: "  # a machine is there, and its sshd answers
 NOT_IN_REGISTRY = "the registry does not know it"  # nobody has asked it, and it has nothing that others may want
 
 
@@ -40,6 +42,14 @@ def unanswered(host: str, reason: str) -> HostUnknown:
     return HostUnknown("%s did not answer: %s" % (host, reason.removeprefix(NO_ANSWER + ": ")), hint=advice([host]))
 
 
+def named(host: str, error: Document) -> Document:
+    """The error of a host that does not say its own name: of the two hosts of a move nobody knows which is meant."""
+    return {
+        **error,
+        "message": str(error.get("message")).replace("libvirt at qemu:///system", "libvirt on %s" % host, 1),
+    }
+
+
 def has_code(reason: str, code: str) -> bool:
     """Whether the reason is the error of this code: it begins with it."""
     return reason.partition(":")[0] == code
@@ -51,6 +61,8 @@ def describe(host: str, reasons: Mapping[str, str]) -> str:
         return "%s, which is %s" % (host, reason.partition(": ")[2])
     if has_code(reason, NOT_ASKED):
         return "%s (%s)" % (host, reason)
+    if reason.startswith(NO_LOGIN):
+        return "%s, which lets nobody log in" % host
     return "%s (which is there, but: %s)" % (host, reason) if is_there(reason) else "%s, which does not answer" % host
 
 
@@ -60,6 +72,9 @@ def hint(hosts: Sequence[str], reasons: Mapping[str, str], given: Collection[str
     there = [host for host in hosts if is_there(reasons.get(host, NO_ANSWER))]
     if not there and any(is_closed(reasons.get(host, NO_ANSWER)) for host in hosts):
         return hints.bring_back(hosts)
+    locked = [host for host in hosts if reasons.get(host, NO_ANSWER).startswith(NO_LOGIN)]
+    if not there and locked:
+        return fleet_hints.make_login_work(locked)
     if not there:
         return hints.bring_back_or_lost(hosts, sorted(set(given) - set(hosts)))
     if all(has_code(reasons[host], NOT_ASKED) for host in there):

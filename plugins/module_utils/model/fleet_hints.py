@@ -73,6 +73,19 @@ def move_existing(name: str, host: Optional[str]) -> str:
     return "To move it: berth.kvm.migrate --limit %s%s" % (name, " -e berth_target_host=%s" % host if host else "")
 
 
+def make_login_work(hosts: Sequence[str]) -> str:
+    """Hosts let nobody log in, and their sshd answers: guests may run there, so nobody is to give them up as lost."""
+    return "Make the login to %s work, as its line says, and run again" % ", ".join(hosts)
+
+
+def make_bridge(bridge: str, host: str) -> str:
+    """The bridge of a running guest was renamed or removed on its host."""
+    return "Make bridge %s on %s again. Then berth.kvm.doctor -e berth_fix=true connects the guest while it runs" % (
+        bridge,
+        host,
+    )
+
+
 def one_host_for_group(group: str) -> str:
     """The policy of a server group is affinity, and its members are on several hosts."""
     return (
@@ -103,6 +116,15 @@ def options_of(name: str, project: Optional[str]) -> str:
 def move_alone(name: str, project: str) -> str:
     """An instance of no inventory has the name of another one, so that a drain or a plan cannot tell them apart."""
     return "berth.kvm.live_migrate or cold_migrate with %s moves it. Then run this again" % options_of(name, project)
+
+
+def list_it_first(name: str, project: str, uuid: str, was_adopted: bool) -> str:
+    """A drain or a plan is to move an instance whose uuid its name does not tell, and that is in no inventory."""
+    variable = "berth_adopted" if was_adopted else "berth_uuid"
+    return (
+        "Add %s with %s: %s to the inventory, or move it alone: berth.kvm.migrate with %s -e %s=%s. Then run the same again"
+        % (name, variable, uuid, options_of(name, project), variable, uuid)
+    )
 
 
 def select_unlisted(options: str) -> str:
@@ -288,6 +310,11 @@ def recover_or_start(name: str) -> str:
         "If its host lost power, berth.kvm.start_after_outage starts it, and all others that were running. Otherwise "
         "berth.kvm.start --limit %s starts it, and berth.kvm.stop --limit %s keeps it off" % (name, name)
     )
+
+
+def start_what_fell(name: str) -> str:
+    """A host is opened after its boot, and an instance that ran there is off."""
+    return "%s ran there, and is off. berth.kvm.start_after_outage starts it" % name
 
 
 def forget_unlisted_build(host: str, name: str, uuid: str, project: str) -> str:

@@ -37,7 +37,7 @@ def select_in_play() -> str:
 
 def leave_adopted(name: str) -> str:
     """An adopted instance was to be given a disk."""
-    return "To do that with libvirt's own tools, give the guest back, which goes on: berth.kvm.leave --limit %s" % name
+    return "To do that with libvirt's own tools, give the guest back: berth.kvm.leave --limit %s" % name
 
 
 def name_adopted(uuid: str) -> str:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, NamedTuple, Optional
 
 from ...model import adopted
 from ..move import left_backup
@@ -34,10 +34,6 @@ class Act(NamedTuple):
 def _of_update(instance: Any) -> Any:
     record = instance.store.read(instance.uuid)
     return update_adopted if record is not None and adopted.of(record.spec) else update
-
-
-def _others(summary: Params, name: str) -> List[Any]:
-    return [each for each in summary["snapshots"] if each["name"] != name]
 
 
 ACTS: Dict[str, Act] = {
@@ -109,7 +105,7 @@ ACTS: Dict[str, Act] = {
     "snapshotted": Act(
         lambda instance, p: snapshots.snapshot(instance, p["snapshot"], p["snapshot_memory"]),
         lambda instance, p: snapshots.would_snapshot(instance, p["snapshot"], p["snapshot_memory"]),
-        parts=lambda _instance, before, p: {"snapshots": _others(before, p["snapshot"]) + [{"name": p["snapshot"]}]},
+        parts=lambda instance, _before, p: snapshots.after_snapshot(instance, p["snapshot"], p["snapshot_memory"]),
     ),
     "snapshot_reverted": Act(
         lambda instance, p: snapshots.revert(instance, p["snapshot"]),
@@ -119,7 +115,9 @@ ACTS: Dict[str, Act] = {
     "snapshot_deleted": Act(
         lambda instance, p: snapshots.delete(instance, p["snapshot"]),
         lambda instance, p: snapshots.would_delete(instance, p["snapshot"]),
-        parts=lambda _instance, before, p: {"snapshots": _others(before, p["snapshot"])},
+        parts=lambda _instance, before, p: {
+            "snapshots": [each for each in before["snapshots"] if each["name"] != p["snapshot"]]
+        },
     ),
     "disks_updated": Act(
         lambda instance, p: update_disks(instance, p["disks"], p["volumes"]),

@@ -78,9 +78,17 @@ def would_snapshot(instance, name, memory=False):
     disk_chain.check_snapshot(host, record)
     _check_no_others_jobs(instance, record)
     with instance.store.host_lock():
-        _room(instance, record, entry, has, memory)
+        _begun(instance, record, name, memory)
     instance.told = left_out(host, record)
     return True
+
+
+def after_snapshot(instance, name, memory):
+    """What of the summary a snapshot changes."""
+    record = instance.store.read(instance.uuid)
+    with instance.store.host_lock():
+        entry = _begun(instance, record, name, memory)[0]
+    return {"snapshots": snapshots.shown(snapshots.with_one(record.spec, entry))}
 
 
 def revert(instance, name):
@@ -238,35 +246,27 @@ def _has_memory(entry, asked):
     return bool(asked or entry and entry.get("memory"))
 
 
-def _room(instance, record, entry, has, memory):
-    """Return (GiB of the snapshot of the disks ``has``, what they take here beside what ``entry`` has). The caller holds the host's
-    lock."""
-    files = _files(instance, record, [disk.name for disk in has])
-    size_gb = sum(-(-virtual_size.read(path, "qcow2")[0] // disks.GIB) for path in files)
-    size_gb += snapshots.memory_gb(record.spec) if memory else 0
-    more = size_gb - (entry or {}).get("size_gb", 0)
-    return size_gb, ledger.allocate(instance.host, record, more) if more > 0 else None
-
-
 def _claim(instance, record, name, memory):
     """Write the record that names the snapshot and has its room."""
     with instance.store.host_lock():
-        entry = snapshots.find(record.spec, name)
-        has = included(instance.host, record)
-        memory = _has_memory(entry, memory)
-        size_gb, more = _room(instance, record, entry, has, memory)
+        entry, more = _begun(instance, record, name, memory)
         resources = ledger.with_more(record.resources, more) if more else record.resources
-        entry = {
-            "name": name,
-            "made_at": None,
-            "taken": None,
-            "size_gb": max(size_gb, (entry or {}).get("size_gb", 0)),
-            "disks": [disk.name for disk in has],
-            **({"memory": True} if memory else {}),
-        }
         spec = snapshots.with_one(record.spec, entry)
         instance.observe("snapshot record")
         return instance.swap(record.replace(spec=spec, resources=resources, task_state=CHANGES[SNAPSHOT].task))
+
+
+def _begun(instance, record, name, memory):
+    """Return (its entry until it is made, the room to claim for it). The caller holds the host's lock."""
+    entry = snapshots.find(record.spec, name)
+    names = [disk.name for disk in included(instance.host, record)]
+    memory, had = _has_memory(entry, memory), (entry or {}).get("size_gb", 0)
+    files = _files(instance, record, names)
+    size_gb = sum(-(-virtual_size.read(path, "qcow2")[0] // disks.GIB) for path in files)
+    size_gb += snapshots.memory_gb(record.spec) if memory else 0
+    more = ledger.allocate(instance.host, record, size_gb - had) if size_gb > had else None
+    begun = {"name": name, "made_at": None, "taken": None, "size_gb": max(size_gb, had), "disks": names}
+    return {**begun, **({"memory": True} if memory else {})}, more
 
 
 def _make(instance, record, name):

@@ -198,7 +198,8 @@ def check_address(address, name, hint=None):
     why = why_not(address) if address else "it has no default route, and its name has no address"
     if why:
         raise TransferFailed(
-            "%s cannot receive disks at %s, where other hosts would reach it: %s" % (name, address, why),
+            "%s cannot receive disks at %s, where other hosts would reach it: %s"
+            % (name, address or "any address", why),
             hint=hint or host_hints.correct_migration_address(name),
             host=name,
         )

@@ -23,7 +23,7 @@ from ..planned_move import Move, Walk
 from ..registry.embedded import EmbeddedMoves
 from ..registry.interface import Moves
 from ..sequences import FLEET, SEQUENCES, SOURCE, Leg
-from ..silence import unanswered
+from ..silence import named, unanswered
 from .steps import STATES, Ask, Procedure, Say
 
 
@@ -129,8 +129,7 @@ def _asked(walk: Walk, leg: Leg, run: Run) -> Procedure[Optional[Document]]:
     if "error" in answer:
         if leg.side == SOURCE and not walk.taken:
             walk.unsure.discard(SOURCE)  # it refused what was to be the first step of this run
-        error: Document = answer["error"]
-        return error
+        return named(host, answer["error"])
     if "reason" in answer:
         return unanswered(host, answer["reason"]).to_dict()
     walk.answered(leg, answer)

@@ -14,7 +14,7 @@ from .. import renaming
 from ..closing_table import error_of
 from ..operations import OPERATIONS
 from ..registry.interface import Changes, Takes
-from ..silence import is_there, unanswered
+from ..silence import is_there, named, unanswered
 from .steps import Ask, Procedure, said
 
 CONSOLE_LINES = 50  # that are shown
@@ -106,7 +106,8 @@ def over(
 
 
 def look(operation: str, tasks: Tasks, given: Mapping[str, Document]) -> Procedure[Dict[str, Done]]:
-    """Look at the instances: ``instance`` of each has its ``console``, or its ``snapshots``; nothing of one that is on no host."""
+    """Look at the instances: ``instance`` of each has its ``state`` and its ``console`` or ``snapshots``; nothing of one that is on
+    no host."""
     at = {name: task["hosts"][-1] for name, task in tasks.items() if task["hosts"]}
     more = {"console_lines": CONSOLE_LINES} if operation == "console" else {}
     arguments = {name: {"uuids": [tasks[name]["uuid"]], **more, **given[name]} for name in at}
@@ -117,7 +118,8 @@ def look(operation: str, tasks: Tasks, given: Mapping[str, Document]) -> Procedu
             done[name].errors.append(error_of_answer(at[name], answer))
             continue
         for shown in answer["instances"]:
-            done[name].instance = {operation: shown[operation]} if operation in shown else {}
+            parts = (operation, "state") if operation in shown else ()
+            done[name].instance = {part: shown[part] for part in parts if part in shown}
     return done
 
 
@@ -153,7 +155,6 @@ def _add(done: Done, host: str, state: str, answer: Mapping[str, Any]) -> None:
 def error_of_answer(host: str, answer: Mapping[str, Any]) -> Document:
     """Why the host did not do what it was asked. Of a host that answers, the reason is an error and begins with its code."""
     if "error" in answer:
-        error: Document = answer["error"]
-        return error
+        return named(host, answer["error"])
     reason = str(answer["reason"])
     return error_of(reason) if is_there(reason) else unanswered(host, reason).to_dict()

@@ -26,6 +26,7 @@ from .. import (
     groups,
     maintenance,
     moving,
+    own_uuids,
     quotas,
     sequences,
     sides,
@@ -165,6 +166,7 @@ def _plan(
 ) -> Tuple[PlannedMove, Optional[Document]]:
     """(the move of one instance, the request to resize it to)."""
     places, action = fleet.places.get(subject.uuid, ()), wanted.action
+    own_uuids.check_name(name, subject.project, subject.uuid, places)
     check_unlocked_there(name, places)
     both = _source, here, destination, there = _sides(name, subject.uuid, fleet, views, wanted)
     adopting.check_told(name, subject.project, (here, there))

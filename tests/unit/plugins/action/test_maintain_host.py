@@ -35,12 +35,12 @@ def named(name, uuid, role="OWN", **more):
     return held(role=role, uuid=uuid, name=name, **more)
 
 
-def maintain(answers, state="drained", check_mode=False, limit=None, of=None, where=None, **args):
+def maintain(answers, state="drained", check_mode=False, limit=None, of=None, where=None, said=None, **args):
     of = of or {"web1": {"berth_flavor": "small"}}
     it = Controller({"kvm_hosts": ["kvm1", "kvm2", "kvm3"], "vms": list(of)}, of)
     it.register("localhost", __berth_facts={"answers": answers})
     values = {**it.task_vars(), **({"ansible_limit": limit} if limit else {})}
-    values.update({"berth_where_hosts": where} if where else {})
+    values.update({**({"berth_where_hosts": where} if where else {}), **(said or {})})
     return it.run("maintain_host", {"name": "kvm3", "state": state, **args}, values, check_mode=check_mode)
 
 
@@ -105,6 +105,20 @@ def test_two_instances_of_one_name_that_no_inventory_has_are_not_taken_for_one(h
     assert maintain(answers(named("db", DB), elsewhere=[twin]))["names"] == ["db"]
 
 
+@pytest.mark.follows("list_it_first")
+@pytest.mark.parametrize("adopted, variable", [("db2", "berth_adopted"), (None, "berth_uuid")])
+def test_one_that_was_adopted_or_renamed_and_is_in_no_inventory_stays_and_leaves_once_its_uuid_is_there(
+    hosts, adopted, variable
+):
+    there = answers(named(DB, DB, own_name="db2", **({"adopted": adopted} if adopted else {})))
+    (said,) = maintain(there)["stay"].values()
+    assert said.startswith("InstanceNotFound: db2 was %s" % ("adopted" if adopted else "renamed"))
+    assert "db2 with %s: %s to the inventory" % (variable, DB) in said
+    assert "berth.kvm.migrate with -e berth_name=db2 -e berth_project=default -e %s=%s. " % (variable, DB) in said
+    listed = {"db2": {"berth_flavor": "small", variable: DB}}
+    assert maintain(there, of=listed)["names"] == ["db2"]
+
+
 def test_an_instance_of_no_inventory_is_not_taken_for_one_of_its_name_that_the_inventory_has(hosts):
     twin = named("web1", instance_uuid("other", "web1"), project_id="other")
     done = maintain(answers(named("web1", WEB), twin))
@@ -115,6 +129,29 @@ def test_what_left_by_the_drain_comes_home_and_nothing_else(hosts):
     elsewhere = [named("web1", WEB, home=UUIDS["kvm3"]), named("db", DB)]
     done = maintain(answers(elsewhere=elsewhere), state="open")
     assert done["names"] == ["web1"] and done["add"] == []
+
+
+@pytest.mark.follows("start_what_fell")
+@pytest.mark.parametrize(
+    "is_so, told",
+    [
+        ({"power_state": "shutdown", "vm_state": "active"}, True),
+        ({"power_state": "shutdown", "vm_state": "stopped"}, False),
+        ({"power_state": "running", "vm_state": "active"}, False),
+    ],
+)
+def test_who_opens_a_host_after_its_boot_is_told_what_ran_there_and_is_off(hosts, capsys, is_so, told):
+    maintain(answers(named("web1", WEB, **is_so)), state="open")
+    assert (fleet_hints.start_what_fell("web1") in capsys.readouterr().out) is told
+
+
+@pytest.mark.parametrize(
+    "said, told", [("false", "What left it stays where it is: web1."), ("true", "come home to it: web1.")]
+)
+def test_who_only_opens_a_host_is_not_told_that_anything_comes_home(hosts, capsys, said, told):
+    left = answers(elsewhere=[named("web1", WEB, home=UUIDS["kvm3"])])
+    maintain(left, state="open", said={"berth_bring_home": said})
+    assert "kvm3 is open. " in (shown := capsys.readouterr().out) and told in shown
 
 
 def test_a_host_that_says_that_it_is_home_of_what_others_have_gets_nothing(hosts):

@@ -158,6 +158,14 @@ def test_a_console_is_shown_as_text_before_the_table_and_is_in_the_result_for_pr
     assert done["web2"]["error"]["code"] == "HostUnknown"
 
 
+@pytest.mark.parametrize("state", ["shutdown", "crashed"])
+def test_nobody_is_told_to_attach_to_the_console_of_a_guest_that_is_off(operate, capsys, state):
+    off = {"uuid": "u", "state": state, "console": {**CONSOLE, "addresses": []}}
+    operate("console", Hosts(web1={"changed": False, "instances": [off]}, web2={"unreachable": True, "msg": "no"}))
+    said = capsys.readouterr().out
+    assert "web1 on h1 is off\n    login: " in said and "attach" not in said
+
+
 def test_snapshots_are_listed_before_the_table_and_are_in_the_result_for_programs(operate, capsys):
     one = {
         "name": "one",

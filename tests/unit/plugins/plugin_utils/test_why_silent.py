@@ -10,7 +10,11 @@ import pytest
 from ansible_collections.berth.kvm.plugins.plugin_utils import host_reply, why_silent
 
 SSH = "Failed to connect to the host via ssh: "
-CHANGED = "@@@@@@@@@@@@@@@\n@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nPermission denied (publickey).\n"
+CHANGED = "@@@@@@@@@@@@@@@\n@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\n%sPermission denied (publickey).\n"
+REMOVE = "  remove with:\r\n  ssh-keygen -f '/home/ada/.ssh/known hosts' -R '192.0.2.3'\r\n"
+COMPARE = (
+    "no login: its host key changed. Compare the new one at the host, remove the old one (%s) and log in once by hand"
+)
 SAID = {
     SSH + "ssh: connect to host 192.0.2.3 port 22: No route to host": "no route to host",
     SSH + "ssh: connect to host kvm3 port 22: Network is unreachable": "no route to host",
@@ -19,9 +23,10 @@ SAID = {
     SSH + "Connection timed out during banner exchange": "no answer in time",
     SSH + "ssh: connect to host kvm3 port 22: Connection refused": "connection refused",
     SSH
-    + "root@kvm3: Permission denied (publickey,password).": "authentication failed: correct ansible_user or its key",
-    SSH + CHANGED: "its host key changed or is not known: log in once by hand",
-    SSH + "Host key verification failed.": "its host key changed or is not known: log in once by hand",
+    + "root@kvm3: Permission denied (publickey,password).": "no login: authentication failed: correct ansible_user or its key",
+    SSH + CHANGED % REMOVE: COMPARE % "ssh-keygen -f '/home/ada/.ssh/known hosts' -R '192.0.2.3'",
+    SSH + CHANGED % "": COMPARE % "ssh-keygen -R HOST",
+    SSH + "Host key verification failed.": "no login: its host key is not known: log in once by hand",
     SSH + "ssh: Could not resolve hostname kvm3: Name or service not known": "its name is not known: set ansible_host",
     "Missing sudo password": "sudo wants a password: add --ask-become-pass",
     SSH + "Connection closed by 192.0.2.3 port 22": "the connection broke",

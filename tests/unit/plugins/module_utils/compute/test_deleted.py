@@ -12,6 +12,7 @@ import time
 import pytest
 from instance_case import Case, Killed
 
+from ansible_collections.berth.kvm.plugins.module_utils.compute import paths
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import domains
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import deleted, journal
 from ansible_collections.berth.kvm.plugins.modules.instance_info import histories, read
@@ -42,6 +43,16 @@ def test_what_was_deleted_tells_its_history_with_who_deleted_it_and_is_in_no_lis
     assert read(case.host, [])[0] == []
     case.make()
     assert [instance["vm_state"] for instance in shown(case)] == ["active"]
+
+
+def test_no_console_log_is_told_that_is_not_there(case, tmp_path, monkeypatch):
+    """A guest that was adopted may have none."""
+    monkeypatch.setattr(paths, "CONSOLE_DIRECTORY", str(tmp_path))
+    case.make()
+    assert shown(case)[0]["console_log"] == ""
+    log = tmp_path / (case.uuid + "-console.log")
+    log.write_text("login:")
+    assert shown(case)[0]["console_log"] == str(log)
 
 
 def test_what_happened_since_a_time_is_told_also_of_what_was_deleted_and_by_the_hosts_own_clock(case):

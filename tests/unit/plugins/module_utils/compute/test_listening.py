@@ -15,7 +15,9 @@ import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import HostNotPrepared
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import listening, preparation, settings, system
+from ansible_collections.berth.kvm.plugins.module_utils.compute.move import transfer
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import TransferFailed
 
 OTHERS = b'# ours\nlisten_addr = "192.0.2.9"\nauth_tls = "none"\n# \xff\n'
 
@@ -131,6 +133,11 @@ def test_an_address_that_the_host_does_not_have_is_refused_with_what_to_do(place
         preparation._listens_on(CONNECTION, wanted(migration_address="192.0.2.77"))
     assert caught.value.hint == host_hints.correct_migration_address("kvm1")
     assert preparation._listens_on(CONNECTION, wanted(migration_address="127.0.0.1")) == "127.0.0.1"
+
+
+def test_a_host_whose_name_has_no_address_is_told_so_without_none():
+    with pytest.raises(TransferFailed, match="kvm1 cannot receive disks at any address, .* its name has no address"):
+        transfer.check_address(None, "kvm1")
 
 
 def test_a_host_that_was_not_asked_for_it_listens_on_all_addresses():

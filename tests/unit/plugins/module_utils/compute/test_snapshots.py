@@ -22,9 +22,10 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import (
     SnapshotIncomplete,
     SnapshotNotPossible,
 )
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import agent, snapshots
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import acts, agent, snapshots
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import merge
+from ansible_collections.berth.kvm.plugins.module_utils.model import reply_shapes
 from ansible_collections.berth.kvm.plugins.module_utils.model import snapshots as named
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState
@@ -57,6 +58,16 @@ def test_a_snapshot_is_of_all_disks_and_again_is_no_change_and_a_check_run_says_
     assert entry["taken"] == ("running" if runs else "off") and web.record.task_state is None
     assert qmp["orders"] == (["transaction"] if runs else [])
     assert web.record.history[-1]["event"] == "snapshot"
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_what_a_check_run_tells_of_a_snapshot_is_a_whole_snapshot(web, monkeypatch, memory):
+    monkeypatch.setattr(snapshots.snapshot_memory, "check", lambda *_: None)
+    before, params = web.record, {"state": "snapshotted", "snapshot": "one", "snapshot_memory": memory}
+    params |= {"mend": False, "seed": None}
+    (told,) = acts.outcome_of(web.instance(), params, True)["instance"]["snapshots"]
+    assert reply_shapes._SNAPSHOT(told) == told and web.record == before
+    assert (told["made_at"], told["memory"], told["disks"]) == (None, memory, ["root", "data-logs"])
 
 
 def test_the_guest_goes_back_to_it_while_it_is_off_and_what_is_newer_is_gone(web):

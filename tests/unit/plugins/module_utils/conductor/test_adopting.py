@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 from own_uuid_case import GUEST, UUIDS, WEB, fleet, foreign, owned
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import adopting
@@ -223,3 +224,15 @@ def test_no_host_gives_an_instance_another_name_or_project_in_a_move(said, spec)
     adopting.check_told("web1", "default", (view, {"role": None}))
     with pytest.raises(MoveContradicted, match="h1 says"):
         adopting.check_told("web1", "default", ({**view, **said}, {"role": None}))
+
+
+@pytest.mark.parametrize("has_flavor", [False, True])
+def test_the_lines_for_the_inventory_are_yaml_and_say_that_a_flavor_there_hides_the_catalog(has_flavor):
+    adopted = {"uuid": GUEST, "flavor": "web1-own", "vcpus": 2, "memory_mb": 2048, "root_gb": 20}
+    _first, *said = adopting.inventory_lines("web1", "default", adopted, has_flavor)
+    told = yaml.safe_load("\n".join(said))["web1"]
+    assert (told["berth_adopted"], told["berth_flavor"]) == (GUEST, "web1-own")
+    assert told.get("berth_flavors", {}) == (
+        {} if has_flavor else {"web1-own": {"vcpus": 2, "memory_mb": 2048, "root_gb": 20}}
+    )
+    assert has_flavor or "move it beside the catalog's flavors" in said[-1]

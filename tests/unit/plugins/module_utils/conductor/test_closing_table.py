@@ -391,6 +391,8 @@ def test_an_error_has_the_name_of_the_instance_and_not_its_uuid():
         "qemu-img commit -f qcow2 -b /pool/instances/%(uuid)s/root.qcow2 -- /b/snap && rm -- /b/snap && virsh undefine %(uuid)s",
         "virsh detach-disk %(uuid)s vdb --config",
         "virsh nwfilter-dumpxml berth-%(uuid)s-0",
+        "-e berth_name=web2 -e berth_uuid=%(uuid)s",
+        "set berth_uuid: %(uuid)s for it",
     ],
 )
 def test_a_path_or_a_command_that_people_copy_keeps_the_uuid(command):

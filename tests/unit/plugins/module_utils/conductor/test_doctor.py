@@ -129,6 +129,17 @@ def test_what_shows_in_the_answers_is_found(case, expected):
     assert shown(examine(case)) == [expected]
 
 
+def test_an_instance_that_was_renamed_is_found_while_the_inventory_has_its_old_name():
+    renamed = fleet({"kvm1": [place(name=WEB, own_name="web9", project_id="default")]})
+    (found,) = examine(renamed)
+    assert shown([found]) == [("InstanceRenamed", "warning", "", "web1")]
+    assert (found.said, found.todo) == (
+        "web1 is web9 of project default, as kvm1 says",
+        fleet_hints.name_renamed("web9", WEB),
+    )
+    assert examine(renamed, in_inventory={WEB: "web9"}) == []
+
+
 def test_a_failed_build_of_an_instance_that_the_inventory_has_no_longer_is_told_with_its_name_and_what_the_host_said():
     (found,) = examine(fleet(WELL, kvm2={"failed_instances": [failure(DB, "db")]}))
     assert found.todo.endswith("berth.kvm.delete -e berth_name=db to forget it")
@@ -362,6 +373,16 @@ def test_a_clock_that_differs_is_told_with_the_time_that_the_answer_took_taken_o
     found = examine(fleet(WELL), {"kvm1": {"clock": clock, "findings": []}})
     assert [one.said for one in found] == (["its clock is %d s off the controller's" % off] if off else [])
     assert all(one.todo == host_hints.set_clock("kvm1") and one.severity == "warning" for one in found)
+
+
+@pytest.mark.follows("make_bridge")
+@pytest.mark.parametrize("has", [["brx"], ["brx", "br0"]])
+def test_a_tap_whose_bridge_is_gone_is_not_repaired_before_the_bridge_is_made_again(has):
+    said = "web1, network interface 02:00:00:00:00:01: its tap vnet4 is on brx, not on br0"
+    finding = {"code": "NicNotConnected", "severity": "error", "uuid": WEB, "said": said, "fixed": False}
+    (one,) = examine(fleet(WELL, kvm1={"bridges": has}), {"kvm1": {"clock": 102.0, "findings": [finding]}})
+    gone = "br0" not in has
+    assert one.todo == (fleet_hints.make_bridge("br0", "kvm1") if gone else packet_hints.packets_of_guest("web1"))
 
 
 def test_each_code_that_a_host_may_send_has_something_to_do():

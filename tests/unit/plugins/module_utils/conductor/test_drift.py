@@ -118,6 +118,12 @@ CASES = {
 }  # fmt: skip
 
 
+def test_of_another_image_of_an_adopted_one_nobody_is_told_to_rebuild_it():
+    adopted = {**place(request()), "adopted": "Web_1"}
+    (said,) = drift.differences("web1", adopted, request({"berth_image": "other"}))
+    assert said == "inventory says other image, which counts for nothing: it was adopted"
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_what_the_inventory_says_otherwise_is_told_by_its_name_with_what_helps(case):
     given, catalog, said = CASES[case]

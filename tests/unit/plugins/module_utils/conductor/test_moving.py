@@ -98,6 +98,11 @@ def test_a_resize_that_was_begun_goes_on():
     assert (move["sequence"], move["settles"]) == ("resize", False)
 
 
+@pytest.mark.parametrize("action, why", [("delete", "ends"), ("confirm", "goes on with"), ("revert", "goes on with")])
+def test_a_delete_ends_the_move_that_waits_and_nothing_else_is_said_of_it(action, why):
+    assert plan(action, resized())["why"] == why + " the resize that was begun"
+
+
 @pytest.mark.parametrize("other", OTHERS)
 def test_another_move_than_the_one_begun_is_planned_after_that_is_given_up(other):
     """I4: the inventory says what is wanted, and nothing was handed over yet."""

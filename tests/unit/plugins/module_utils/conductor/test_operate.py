@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from procedure_case import played
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.operations import OPERATIONS
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import move
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.copies import keep_one, recover_record
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.delete import and_forget
-from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import operate
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import error_of_answer, operate
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask
 
 H1 = "4c4c4544-0042-3510-8052-b4c04f4a3231"
@@ -61,6 +64,17 @@ def test_a_host_that_refuses_or_is_silent_is_the_error_of_its_instance_alone(ans
     done, _asked, said = played(operate("start", tasks, {}), {("h1", "web1"): answer})
     assert [(error["code"], error["message"]) for error in done["web1"].errors] == [(code, text)]
     assert done["web2"].changed and [each.instance for each in said] == ["web2"]
+
+
+def test_an_error_about_libvirt_says_on_which_host_it_is():
+    down = {"error": {"code": "LibvirtUnavailable", "message": "libvirt at qemu:///system: refused"}}
+    assert error_of_answer("h1", down)["message"] == "libvirt on h1: refused"
+    walk = SimpleNamespace(host_of=lambda _leg: "h2", unsure=set(), arguments=lambda *_: {}, taken=True)
+    asked = move._asked(walk, SimpleNamespace(side="destination"), SimpleNamespace(settings={}))
+    next(asked)
+    with pytest.raises(StopIteration) as ended:
+        asked.send({"h2": down})
+    assert ended.value.value["message"] == "libvirt on h2: refused"
 
 
 def test_what_was_found_of_an_instance_goes_to_its_host_and_nothing_else_does():

@@ -11,6 +11,7 @@ from own_uuid_case import UUIDS, fleet, owned
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import own_uuids, renaming, take_over
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import InstanceUnknown, NoMajority
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.own_uuids import InstanceRenamed
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import plan_moves
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.locate import Run, Wanted, locate
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.operate import rename
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Ask
@@ -139,6 +140,19 @@ def test_by_its_old_name_nothing_is_done_with_it_and_the_answer_says_its_new_one
     error = located(of, operation=operation).errors.get("db1")
     assert isinstance(error, InstanceRenamed) and "-e berth_name=db2 -e berth_uuid=%s" % DB1 in error.hint
     assert located(of, "db2", uuid_of("db2", {"berth_uuid": DB1}), operation="stop").tasks["db2"]["hosts"] == ["h1"]
+
+
+@pytest.mark.follows("name_renamed")
+@pytest.mark.parametrize("action", ["cold_migrate", "resize", "confirm"])
+def test_by_its_old_name_no_move_is_planned_and_the_answer_says_its_new_one(action):
+    of, subject = fleet(h1=[renamed()], h2=[]), plan_moves.Subject(DB1, None, None)
+    with pytest.raises(InstanceRenamed, match="db1 is db2") as told:
+        plan_moves._plan("db1", subject, of, {}, plan_moves.Wanted(action, "r-1", None, None, None))
+    assert "berth_uuid=%s" % DB1 in told.value.hint
+
+
+def test_by_its_new_name_alone_it_is_not_found_and_nobody_is_told_to_delete_it():
+    assert located(fleet(h1=[renamed()], h2=[]), "db2", DB2, new="db1").errors.get("db2") is None
 
 
 def test_of_two_copies_the_later_one_says_the_name():

@@ -23,6 +23,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import Fleet, read_fleet
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import hosts
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, host_hints
+from ansible_collections.berth.kvm.plugins.plugin_utils import host_reply, why_silent
 
 BARE, BROKEN = "HostNotPrepared: the host h1 is not prepared", "LibvirtUnavailable: no"
 
@@ -36,6 +37,18 @@ def test_a_host_that_is_not_prepared_is_to_be_prepared_and_others_are_to_be_repa
     assert silence.hint(["h1", "h2"], {"h1": BARE, "h2": BARE}) == host_hints.prepare_host("h1,h2")
     assert silence.hint(["h1", "h2"], {"h1": BARE, "h2": BROKEN}) == hints.mend_lost_host("h1, h2")
     assert silence.hint(["h1", "h2"], {"h1": BARE, "h2": "UNREACHABLE: no route"}) == host_hints.prepare_host("h1")
+
+
+@pytest.mark.follows("make_login_work")
+def test_a_host_that_lets_nobody_log_in_is_not_to_be_given_up_as_lost(monkeypatch):
+    """Its sshd answers, so its guests may run."""
+    monkeypatch.setattr(why_silent, "verbosity", lambda: 0)
+    told = {"unreachable": True, "msg": "ssh: Host key verification failed."}
+    reasons = {"h1": host_reply.answer_of(told)["reason"], "h2": "UNREACHABLE: no route"}
+    assert silence.describe("h1", reasons) == "h1, which lets nobody log in"
+    assert silence.hint(["h1", "h2"], reasons) == fleet_hints.make_login_work(["h1"])
+    assert "log in once by hand" in reasons["h1"] and "lost" not in fleet_hints.make_login_work(["h1"])
+    assert silence.hint(["h2"], reasons) == hints.bring_back_or_lost(["h2"])
 
 
 def test_a_host_that_the_registry_does_not_know_may_be_named_as_lost_and_one_that_answers_not():

@@ -13,7 +13,7 @@ from move_side import SPECS
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live
-from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints, move_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationError
 
 DISKS = """<domain><devices>
@@ -105,6 +105,19 @@ def test_a_destination_that_acknowledged_nothing_is_named_with_what_shows_why_an
         guest.migrate()
     assert error.value.hint == host_hints.compare_mtu("192.0.2.2")
     guest.nodes = {}
+    guest.migrate()
+
+
+@pytest.mark.follows("open_ports")
+def test_a_destination_whose_ports_a_firewall_closes_is_named_with_the_ports_to_open(monkeypatch):
+    guest = Halfway(monkeypatch)
+    error = guest.library.libvirtError(1, "blockdev-add: Failed to connect to '192.0.2.2:49153': Connection timed out")
+    monkeypatch.setattr(live, "_run", lambda *_: error)
+    guest.nodes = {}
+    with pytest.raises(MigrationError) as told:
+        guest.migrate()
+    assert told.value.hint == move_hints.open_ports("192.0.2.2") and "49152-49343" in told.value.hint
+    monkeypatch.setattr(live, "_run", lambda *_: None)
     guest.migrate()
 
 
