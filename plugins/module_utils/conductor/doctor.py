@@ -429,7 +429,7 @@ def _of_instance(case: Case, uuid: str) -> Iterator[Finding]:
         try:
             own_uuids.check_name(name, places[0]["project_id"] or DEFAULT_PROJECT, uuid, places)
         except own_uuids.InstanceRenamed as error:
-            yield Finding(error.code, WARNING, "", error.message, error.hint or "", name)
+            yield Finding("InstanceRenamed", WARNING, "", error.message, error.hint or "", name)
     changing = [place for place in places if place["task_state"]]
     # in a move that waits for confirmation, the other side keeps the task_state in which it let go
     waits = unconfirmed.place_among(places)
