@@ -57,10 +57,8 @@ CHECKED = {
     "berth_until": Option(TIME_OF_DAY),
     **{name: Option(number_of) for name, number_of in _NUMBERS.items()},
 }
-BACKUP_HOST, BACKUP_HOSTS = (
-    "berth_backup_host",
-    "berth_backup_hosts",
-)  # the option, and the group of those that there are
+BACKUP_HOST = "berth_backup_host"
+BACKUP_HOSTS = "berth_backup_hosts"  # the group of those that there are
 # One KVM host, or several with commas between them or as a list, or groups of them.
 HOSTS = (
     "berth_adopt_on",

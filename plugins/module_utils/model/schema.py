@@ -142,10 +142,7 @@ class Secret:
 
     def _hidden(self, fault: BerthError) -> BerthError:
         field = fault.field or ""
-        if field.rpartition(".")[2] in self.shown or fault.value in (
-            None,
-            "None",
-        ):  # of what is absent nothing is shown
+        if field.rpartition(".")[2] in self.shown or fault.value in (None, "None"):  # nothing, for what is absent
             fault.also = []
             return fault
         return InvalidInput(field, "<not shown>", fault.rule, hint=fault.hint)
