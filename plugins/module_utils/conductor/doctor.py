@@ -8,6 +8,7 @@ Each finding has a stable code and says what to do. Nothing else acts on the fin
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import textwrap
 from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
@@ -27,8 +28,8 @@ from ..model import (
     volume_hints,
 )
 from ..model import line as line_kinds
-from ..model.errors import shortened
-from ..model.identity import DEFAULT_PROJECT
+from ..model.errors import InvalidInput, shortened
+from ..model.identity import project_of
 from ..model.lifecycle import ACTIVE, CLAIM, OWN
 from ..model.line import described
 from ..model.messages import Document
@@ -426,10 +427,7 @@ def _of_instance(case: Case, uuid: str) -> Iterator[Finding]:
         yield Finding("DuplicateInstance", ERROR, "", text, todo or "", name)
         return
     if uuid in case.in_inventory:
-        try:
-            own_uuids.check_name(name, places[0]["project_id"] or DEFAULT_PROJECT, uuid, places)
-        except own_uuids.InstanceRenamed as error:
-            yield Finding("InstanceRenamed", WARNING, "", error.message, error.hint or "", name)
+        yield from _renamed(name, uuid, places)
     changing = [place for place in places if place["task_state"]]
     # in a move that waits for confirmation, the other side keeps the task_state in which it let go
     waits = unconfirmed.place_among(places)
@@ -442,6 +440,14 @@ def _of_instance(case: Case, uuid: str) -> Iterator[Finding]:
         yield Finding("NotConfirmed", NOTE, "".join(owners), text, todo, name)
     yield from _by_hand(places, name)
     yield from _unfiltered(places, case.wished_nics.get(uuid, ()), name)
+
+
+def _renamed(name: str, uuid: str, places: Sequence[Place]) -> Iterator[Finding]:
+    with contextlib.suppress(InvalidInput):  # a project that no inventory can have
+        try:
+            own_uuids.check_name(name, project_of({"berth_project": places[0]["project_id"]}), uuid, places)
+        except own_uuids.InstanceRenamed as error:
+            yield Finding("InstanceRenamed", WARNING, "", error.message, error.hint or "", name)
 
 
 def _not_built(case: Case) -> Iterator[Finding]:
