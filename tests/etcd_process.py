@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import signal
 import socket
@@ -90,6 +91,7 @@ class Members:
     def hang(self, at):
         """As behind a link that is cut: it takes connections, which the kernel does, and answers nothing."""
         self.processes[at].send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.processes[at].pid, os.WSTOPPED)  # until then some of its threads go on
 
     def unhang(self, at):
         self.processes[at].send_signal(signal.SIGCONT)
