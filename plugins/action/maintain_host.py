@@ -73,8 +73,7 @@ class ActionModule(ControllerAction):
 
     def _stays(self, task_vars):
         """Whether nothing comes home when the host is opened."""
-        said = self._templar.template(task_vars.get(BRING_HOME, True))
-        return not is_true({BRING_HOME: said}, BRING_HOME)
+        return not is_true({BRING_HOME: True, **self.own_variables(task_vars, [BRING_HOME])}, BRING_HOME)
 
     def _host(self, task_vars, args, fleet):
         by_query = args["ends_run"] and args["state"] == "drained" and berth_where_hosts.VARIABLE in task_vars

@@ -72,7 +72,7 @@ class HostAction(ActionBase):
 
     def _asked(self, host, task_vars):
         try:
-            if host in task_vars["groups"]["all"] and not self._is_ours():
+            if not self._is_ours() and host in task_vars["groups"]["all"]:
                 _check_no_instance(host, task_vars)
             result = known_ansible.delegates().apart(self, host, task_vars, lambda: self.on_host(task_vars))
         except BerthError as error:

@@ -173,6 +173,18 @@ def backed_up(lab):
         lab.sh(host, "rm -rf %s %s/set-aside /var/lib/berth/set-aside.json" % (BACKUPS, POOL), check=False)
 
 
+def lost_after_backup(lab, play):
+    """Create the instance, back it up and cut the power of its host. Return that host, and what the guest said last."""
+    play("create")
+    lost = owners(lab)["one"]
+    lab.guest_facts("one", timeout=180, until=lambda said: said["ack"] > 0 and said["extra"] == "new")
+    lab.sh(lost, "mkdir -p -m 700 " + BACKUPS)
+    play("backup", "--limit", "one")
+    before = lab.guest_facts("one")
+    lab.crash(lost)
+    return lost, before
+
+
 @pytest.mark.slow
 def test_what_only_the_lost_host_had_runs_elsewhere_from_its_newest_backup(backed_up, image, inventory):
     """Its volume, too. The host that is back starts nothing, and sets aside what was written last."""
@@ -183,13 +195,7 @@ def test_what_only_the_lost_host_had_runs_elsewhere_from_its_newest_backup(backe
         more = {"extra_vars": variables} if variables else {}
         return lab.ansible_playbook("berth.kvm." + name, *words, inventory=[path], timeout=600, check=check, **more)
 
-    play("create")
-    lost = owners(lab)["one"]
-    lab.guest_facts("one", timeout=180, until=lambda said: said["ack"] > 0 and said["extra"] == "new")
-    lab.sh(lost, "mkdir -p -m 700 " + BACKUPS)
-    play("backup", "--limit", "one")
-    before = lab.guest_facts("one")
-    lab.crash(lost)
+    lost, before = lost_after_backup(lab, play)
     refused = play("evacuate", check=False, berth_lost_hosts=lost).output
     assert "DisksNotShared" in refused and "berth_evacuate_from_backup=true" in refused
     asked = {"berth_lost_hosts": lost, "berth_evacuate_from_backup": True}

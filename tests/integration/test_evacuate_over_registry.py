@@ -11,7 +11,16 @@ import time
 
 import pytest
 from registry_fixture import IS_HERE, of_one_member  # noqa: F401  pylint: disable=unused-import
-from test_evacuate import BACKUPS, DATA, WRITES, agent, backed_up, owners, shared  # noqa: F401  pylint: disable=unused-import
+from test_evacuate import (  # noqa: F401  pylint: disable=unused-import
+    BACKUPS,
+    DATA,
+    WRITES,
+    agent,
+    backed_up,
+    lost_after_backup,
+    owners,
+    shared,
+)
 from test_move_shared import POOL, SHARE
 
 from playbooks import catalog, records, vm
@@ -71,13 +80,7 @@ def test_an_evacuation_from_a_backup_that_is_killed_goes_on(backed_up, image, in
         run.communicate()
 
     play("use_registry")
-    play("create")
-    lost = owners(lab)["one"]
-    lab.guest_facts("one", timeout=180, until=lambda said: said["ack"] > 0 and said["extra"] == "new")
-    lab.sh(lost, "mkdir -p -m 700 " + BACKUPS)
-    play("backup", "--limit", "one")
-    before = lab.guest_facts("one")
-    lab.crash(lost)
+    lost, before = lost_after_backup(lab, play)
     asked = {"berth_lost_hosts": lost, "berth_evacuate_from_backup": True}
     for role in ("CLAIM", "OWN"):
         killed_at(role, **asked)

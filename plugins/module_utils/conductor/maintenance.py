@@ -18,11 +18,11 @@ from ..model.identity import NAME, RESERVED, check_name, instance_uuid
 from ..model.lifecycle import ACTIVE, ALIVE, CLAIM, OWN, RESIZED
 from ..model.messages import Document
 from ..model.move_errors import InstanceNotFound
-from ..model.vm_states import VM_STATES
 from . import own_uuids
 from .errors import InstanceMoving
 from .fleet import Fleet
 from .locate import holders
+from .start_after_outage import is_off
 
 
 class ForeignGuest(BerthError):
@@ -75,10 +75,7 @@ def fell(fleet: Fleet, host: str, inventory: Mapping[str, str]) -> List[str]:
     return [
         inventory.get(each["uuid"]) or each.get("own_name") or str(each["name"])
         for each in owned_by(fleet.documents[host])
-        if each["phase"] == ACTIVE
-        and each["power_state"] not in ALIVE
-        and (meant := VM_STATES.get(each.get("vm_state") or "")) is not None
-        and meant.recovered
+        if each["phase"] == ACTIVE and is_off(each)
     ]
 
 

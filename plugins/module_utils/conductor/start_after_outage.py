@@ -9,7 +9,7 @@ again from a backup for it: see outdated().
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Mapping, Sequence
 
 from ..model import request_digest, shelves
 from ..model.lifecycle import ACTIVE, ALIVE, OWN, PAUSED, SETTING_ASIDE
@@ -44,7 +44,13 @@ def to_recover(fleet: Fleet, name: str, uuid: str, lost_hosts: List[str]) -> Dic
     state, meant = place["power_state"], VM_STATES.get(str(place["vm_state"]))
     if state in PAUSED and meant and meant.recovered:
         return {"hosts": [], "skipped": left_off(name, state, meant.back)}
-    return {"hosts": hosts[-1:] if meant and meant.recovered and state not in ALIVE else [], "skipped": None}
+    return {"hosts": hosts[-1:] if is_off(place) else [], "skipped": None}
+
+
+def is_off(place: Mapping[str, Any]) -> bool:
+    """Whether its guest is off but should run."""
+    meant = VM_STATES.get(str(place.get("vm_state")))
+    return meant is not None and meant.recovered and place["power_state"] not in ALIVE
 
 
 def _was_evacuated(fleet: Fleet, copy: Place, stays: Place) -> bool:

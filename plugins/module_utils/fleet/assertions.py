@@ -82,7 +82,7 @@ def _entry(given: Any, field: str) -> Document:
     ]
     try:
         entry = _ENTRY(given)
-        _check_queries(entry, "%s.%s" % (field, "%s"))
+        _check_queries(entry, field)
     except shape.Fault as fault:
         where = fault.field() if fault.path else ""
         errors.append(InvalidInput(".".join(filter(None, [field, where])), fault.value, fault.rule))
@@ -108,7 +108,9 @@ def _forms() -> Document:
 
 def _check_queries(entry: Document, field: str) -> None:
     together(
-        [functools.partial(Query, entry[key], field % key, form) for key, form in _forms().items() if key in entry]
+        functools.partial(Query, entry[key], "%s.%s" % (field, key), form)
+        for key, form in _forms().items()
+        if key in entry
     )
 
 

@@ -170,3 +170,9 @@ def test_all_faults_of_a_file_of_assertions_are_told_together():
     for part in ("[0].instance: 'instance'", "[1].name", "[2].query", "[3].instances", "[3].host"):
         assert "berth_assertions f.yml: " + part in told, told
     assert "Did you mean instances?" in told and "Did you mean name?" in told
+
+
+def test_a_wrong_query_is_told_with_the_file_whatever_its_path_has():
+    with pytest.raises(InvalidInput) as raised:
+        assertions.read([{"name": "web", "query": "hosts[?"}], "50%/fleet.yml")
+    assert "50%/fleet.yml" in raised.value.field and raised.value.field.endswith(".query")
