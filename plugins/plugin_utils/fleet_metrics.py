@@ -25,6 +25,7 @@ except ImportError:
 VARIABLE, REQUIREMENT = "berth_metrics", "prometheus_client>=0.20"
 ENDING, OURS, MODE = ".prom", b"# HELP berthkvm_", 0o644  # node_exporter is another user
 GIB, MIB = 1 << 30, 1 << 20
+INSTANCE = "instance_name"  # Prometheus sets "instance" itself: to what it reads the file from
 MOVES = ("resize", "cold_migrate", "live_migrate", "migrate")
 Sample = Tuple[Sequence[str], float]  # the values of the labels, the value
 # name: (labels, what it is)
@@ -42,14 +43,14 @@ METRICS: Dict[str, Tuple[Sequence[str], str]] = {
     "berthkvm_pool_free_bytes": (("host", "pool"), "What is really free in the storage pool."),
     "berthkvm_pool_promised_bytes": (("host", "pool"), "What was promised to instances in the storage pool."),
     "berthkvm_instance_state": (
-        ("instance", "project", "host", "state"),
+        (INSTANCE, "project", "host", "state"),
         "1 for each instance, with its state and host.",
     ),
     "berthkvm_moves_unconfirmed": ((), "Resizes and migrations that wait for a confirm."),
     "berthkvm_findings": (("severity",), "How many findings the doctor has."),
     "berthkvm_errors": ((), "How many things are wrong: the doctor's errors, and instances in error."),
     "berthkvm_last_move_timestamp_seconds": (
-        ("instance", "host"),
+        (INSTANCE, "host"),
         "When this controller last placed a move, and where.",
     ),
 }
