@@ -33,7 +33,8 @@ MOVING = frozenset(
     ("apply_plan", "delete", "drain", "return", "rolling_reboot", "unshelve")
 )  # by whatever move it takes
 TARGETED = {"berth_target_host": ["berth.kvm.create", "berth.kvm.migrate", "others that move"]}
-AS_IT_IS = frozenset(("cold_migrate", "live_migrate", "migrate"))  # moves of what keeps its flavor
+# These give no flavor.
+AS_IT_IS = frozenset(("cold_migrate", "confirm_resize", "live_migrate", "migrate", "revert_resize"))
 OF_KVM_HOSTS = frozenset(("prepare_hosts", "rotate_authority"))
 CHANGING = OF_KVM_HOSTS.union(
     ("create", "migrate"), move_options.OF_ROLES, (name for name, each in OPERATIONS.items() if each.selected)

@@ -263,6 +263,11 @@ MEANT = {
     "berth_networks": ("address", "bridge", "ip", "ip_address", "mac", "mac_address", "nic", "nics", "vlan"),
     "berth_networks_defined": ("dns", "gateway", "nameservers", "subnet"),
     "berth_pool": ("datastore", "storage"),
+    "berth_migration_timeout_action=force_complete, as there is no post-copy": (
+        "permit_post_copy",
+        "post_copy",
+        "postcopy",
+    ),
     "berth_key_names": ("key_name", "keypair", "ssh_key_name"),
     "berth_reboot=hard, of reboot": ("hard",),
     "berth_shutdown_timeout": ("timeout",),
