@@ -28,9 +28,9 @@ options:
         type: str
         required: true
       disk_format:
-        description: The format that the file must have.
+        description: The format that the file must have. The host keeps one of other hypervisors as qcow2.
         type: str
-        choices: [raw, qcow2]
+        choices: [raw, qcow2, vmdk, vhdx]
         required: true
   pool:
     description: The storage pool of the instance.
@@ -68,6 +68,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils.compute.disk import image
 from ..module_utils.compute.errors import failing
 from ..module_utils.compute.host.host import Host
+from ..module_utils.model import disk_formats
 
 ARGUMENTS = {
     "image": {
@@ -76,7 +77,7 @@ ARGUMENTS = {
         "options": {
             "name": {"type": "str", "required": True},
             "checksum": {"type": "str", "required": True},
-            "disk_format": {"type": "str", "choices": ["raw", "qcow2"], "required": True},
+            "disk_format": {"type": "str", "choices": list(disk_formats.FORMATS), "required": True},
         },
     },
     "pool": {"type": "str"},

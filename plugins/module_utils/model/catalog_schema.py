@@ -10,7 +10,7 @@ import posixpath
 import re
 from typing import Any, Dict, List, Optional
 
-from . import data_disks, fleet_hints, input_hints, volumes
+from . import data_disks, disk_formats, fleet_hints, input_hints, volumes
 from .checksum import LIST, RULE, Checksum, ImageChecksum, of_file
 from .cloud_init import FILES, NetworkConfig
 from .errors import InvalidInput
@@ -89,7 +89,7 @@ def _check_plain(path: str, field: str) -> None:
 _SOURCE: Dict[str, Check] = {"url": Url(), "checksum": Checksum()}
 
 
-_DISK_FORMAT = OneOf("raw", "qcow2", hints={"iso": input_hints.take_cloud_image()})
+_DISK_FORMAT = OneOf(*disk_formats.FORMATS, hints={"iso": input_hints.take_cloud_image()})
 _DISK_FORMAT.rule += "; qemu-img convert -O qcow2 FILE NEW.qcow2 converts others"
 
 

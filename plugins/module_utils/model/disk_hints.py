@@ -210,6 +210,14 @@ def right_format(detected: str) -> str:
     )
 
 
+def one_vmdk() -> str:
+    """A vmdk of VMware names other files that the disk is in."""
+    return (
+        "Export the machine as OVA or OVF and give the vmdk in it. Of a datastore, a file -flat.vmdk is the disk, as raw. "
+        "Where all its files are, qemu-img convert -O qcow2 FILE NEW.qcow2 makes one of them"
+    )
+
+
 def reach_image() -> str:
     """The host cannot download an image, or the server has no such file."""
     return (

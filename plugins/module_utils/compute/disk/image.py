@@ -4,8 +4,8 @@
 """The cached images of a host: each is downloaded once, verified by checksum and header, then only read. An image
 larger than the root disk of the flavor is refused.
 
-The checksum is that of the file that the publisher offers. If that is compressed, the cache has what was in it, and beside
-it the SHA-256 of that, in a file .sha256.
+The checksum is that of the file that the publisher offers. If that is compressed or of another format, the cache has what was
+in it, or the qcow2 file made of it, and beside it the SHA-256 of that, in a file .sha256.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ import zlib
 from typing import BinaryIO, Optional, Sequence
 
 from ...model import checksum as checksums
-from ...model import disk_hints, input_hints
+from ...model import disk_formats, disk_hints, input_hints
 from ...model.collection_version import COLLECTION_VERSION
 from ...model.host_settings import HostSettings
 from .. import durable, lock, paths
 from ..connection import Deadline, LibvirtTimeout
 from ..errors import FlavorTooSmall, ImageInvalid, ImagePathRefused, ImageUnavailable, ImageUrlDead, InstanceBusy
-from . import image_check
+from . import converted_image, image_check
 
 # Where an image's bytes come from: a web server, or a file below the host's own image directories.
 #
@@ -277,13 +277,16 @@ def _one_download(directory, name):
 def _fetch(image, path, root_gb, settings):
     if not image.get("url"):
         raise ImageUnavailable("image %s is not on this host: it is one that create uploads" % image.get("name"))
-    temporary = path + ".tmp"
+    temporary, made = path + ".tmp", path + ".new"
     paths.remove(temporary)
+    paths.remove(made)
     limits = [_by_flavor(image, root_gb), _by_pool(image, os.path.dirname(path), settings)]
     try:
         digest = Deadline(DOWNLOAD_TIME).call(
             _download, image, settings, temporary, [limit for limit in limits if limit]
         )
+        if image["disk_format"] in disk_formats.CONVERTED:
+            digest = _convert(image, temporary, made, settings)
         _inspect(temporary, image, root_gb)
         _mark_verified(temporary)
         if digest != os.path.basename(path):
@@ -295,18 +298,35 @@ def _fetch(image, path, root_gb, settings):
         raise ImageUnavailable("image %s could not be stored: %s" % (image.get("name"), error.strerror or error))
     finally:
         paths.remove(temporary)
+        paths.remove(made)
+
+
+def _convert(image, path, made, settings):
+    """Put the qcow2 file of a downloaded image, ``made``, in its place. Return the SHA-256 of that."""
+    converted_image.check(path, image["disk_format"])
+    limit = _by_pool(image, os.path.dirname(path), settings)
+    if converted_image.room(path, image["disk_format"]) > limit.size:
+        raise limit.error
+    converted_image.make(path, image["disk_format"], made)
+    os.rename(made, path)
+    return _sha256(path)
+
+
+def _sha256(path):
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for part in iter(lambda: file.read(CHUNK), b""):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def _verify(image, path):
     """Read a cached image that somebody may have written to since it was verified, or that an older version fetched.
     Raise ImageUnavailable if it has changed."""
-    digest, expected = hashlib.sha256(), os.path.basename(path)
+    expected = os.path.basename(path)
     with contextlib.suppress(FileNotFoundError), open(path + ".sha256", encoding="ascii", errors="replace") as file:
         expected = file.read(len(expected))
-    with open(path, "rb") as file:
-        for part in iter(lambda: file.read(CHUNK), b""):
-            digest.update(part)
-    if digest.hexdigest() != expected:
+    if _sha256(path) != expected:
         raise ImageUnavailable(
             "the cached file of image %s, %s, was changed: its checksum differs" % (image.get("name"), path),
             hint=disk_hints.put_changed_image_away(path),
@@ -320,7 +340,7 @@ def _mark_verified(path):
 
 
 def _by_flavor(image, root_gb):
-    """Limit the file to the root disk, plus a qcow2 file's own tables, or to ``most_bytes`` if it is no disk."""
+    """Limit the file to the root disk, plus the file's own tables, or to ``most_bytes`` if it is no disk."""
     most = image.get("most_bytes")
     if most:
         error = ImageInvalid("%s is larger than %d bytes" % (image.get("name"), most), field="checksum")
@@ -328,7 +348,7 @@ def _by_flavor(image, root_gb):
     if not root_gb:
         return None
     size = root_gb * GIB
-    if image["disk_format"] == "qcow2":
+    if image["disk_format"] != "raw":
         size += size // 8 + (1 << 24)
     return Limit(
         size,
@@ -463,7 +483,9 @@ def _read(source, url):
 def _inspect(path, image, root_gb):
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        found = image_check.inspect(fd, image["disk_format"], is_disk=not image.get("most_bytes"))
+        found = image_check.inspect(
+            fd, disk_formats.in_cache(image["disk_format"]), is_disk=not image.get("most_bytes")
+        )
     finally:
         os.close(fd)
     if root_gb and found["virtual_size"] > root_gb * GIB:

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What an image file really is: its format and virtual size, from its own bytes, before any other program opens it.
 
-Only raw and qcow2 are allowed. A qcow2 image is refused if it points to another file (backing file, data file), is
-encrypted, or has an incompatible feature that is not known to be harmless: such images made hosts disclose their files
-(CVE-2024-32498, CVE-2024-40767, CVE-2022-47951).
+Guests use raw and qcow2 alone; see converted_image.py for others. A qcow2 image is refused if it points to another file
+(backing file, data file), is encrypted, or has an incompatible feature that is not known to be harmless: such images made
+hosts disclose their files (CVE-2024-32498, CVE-2024-40767, CVE-2022-47951).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import struct
 
-from ...model import disk_hints
+from ...model import disk_formats, disk_hints
 from ..errors import ImageInvalid
 
 HEAD = 64 * 1024
@@ -86,6 +86,16 @@ def _check_disk(head):
 def inspect(fd, declared, is_disk=True, is_layer=False):
     """Return {format, virtual_size (bytes)} of an open file, or raise ImageInvalid. ``declared`` is raw or qcow2.
     Files that are not disks, such as an initrd, may be compressed. ``is_layer``: it may have a backing file."""
+    size, head = check_format(fd, declared, is_disk)
+    if declared == "raw":
+        if size == 0:
+            raise ImageInvalid("the image is empty", field="checksum")
+        return {"format": "raw", "virtual_size": -(-size // SECTOR) * SECTOR}
+    return {"format": "qcow2", "virtual_size": _qcow2(head, size, is_layer)}
+
+
+def check_format(fd, declared, is_disk=True):
+    """Return (bytes of an open file, its first 64 KiB) if its format is ``declared``, or raise ImageInvalid."""
     size = os.fstat(fd).st_size
     head = os.pread(fd, HEAD, 0)
     tail = os.pread(fd, TAIL, max(0, size - TAIL))
@@ -98,14 +108,16 @@ def inspect(fd, declared, is_disk=True, is_layer=False):
             "the image is declared as %s, its content is %s" % (declared, detected),
             field="disk_format",
             value=declared,
-            rule="declared = detected, raw or qcow2",
-            hint=disk_hints.right_format(detected) if detected in ("raw", "qcow2") else None,
+            rule="declared = detected, one of " + ", ".join(disk_formats.FORMATS),
+            hint=_way_on(detected),
         )
-    if declared == "raw":
-        if size == 0:
-            raise ImageInvalid("the image is empty", field="checksum")
-        return {"format": "raw", "virtual_size": -(-size // SECTOR) * SECTOR}
-    return {"format": "qcow2", "virtual_size": _qcow2(head, size, is_layer)}
+    return size, head
+
+
+def _way_on(detected):
+    if detected == "vmdk descriptor":
+        return disk_hints.one_vmdk()
+    return disk_hints.right_format(detected) if detected in disk_formats.FORMATS else None
 
 
 def _refuse(what):

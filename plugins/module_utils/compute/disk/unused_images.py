@@ -19,9 +19,9 @@ from ..guest import disk_users
 from . import layers, owner
 from .image import DOWNLOAD_TIME
 
-# An image with the checksum of what was in its file, or what an interrupted download (.tmp) or removal (.old) left.
+# An image with the checksum of what was in its file, or what an interrupted download (.tmp), conversion (.new) or removal (.old) left.
 # Anything else there is not ours.
-CACHED = re.compile(r"([0-9a-f]{64})(\.sha256|\.tmp|\.old)?\Z", re.ASCII)
+CACHED = re.compile(r"([0-9a-f]{64})(\.sha256|\.tmp|\.new|\.old)?\Z", re.ASCII)
 
 
 def remove(host, dry=False):

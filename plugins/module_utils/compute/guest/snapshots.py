@@ -18,7 +18,7 @@ import os
 from typing import Any, List, Sequence, Set
 from xml.etree import ElementTree
 
-from ...model import adopted, hints, host_hints, snapshot_hints, snapshots
+from ...model import adopted, disk_formats, hints, host_hints, snapshot_hints, snapshots
 from ...model.errors import BerthError
 from ...model.safe_text import clean
 from ...model.vm_states import ACTIVE, CHANGES, said
@@ -307,7 +307,9 @@ def _stand_alone(instance, record, names, only_begun=False):
             instance.observe("snapshot stands alone")
             below = below or paths.image(pool_path, image["checksum"])
             with unstartable(instance.host.connection, record.uuid):
-                merge(instance.host.connection, record, path, below, image["disk_format"], merging)
+                merge(
+                    instance.host.connection, record, path, below, disk_formats.in_cache(image["disk_format"]), merging
+                )
                 paths.remove(merging)
 
 

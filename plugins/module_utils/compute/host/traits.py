@@ -111,7 +111,7 @@ X86_NETWORK_CARDS = ("VIRTIO", "E1000", "E1000E", "RTL8139")
 EVERY_HOST = ("COMPUTE_NODE", "COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
 
 # The image formats from which berth makes disks.
-IMAGE_TYPES = ("COMPUTE_IMAGE_TYPE_QCOW2", "COMPUTE_IMAGE_TYPE_RAW")
+IMAGE_TYPES = tuple("COMPUTE_IMAGE_TYPE_" + kind for kind in ("QCOW2", "RAW", "VHDX", "VMDK"))
 
 
 def cpu_traits(features: Iterable[str]) -> List[str]:
