@@ -26,7 +26,11 @@ CATALOG = {
         "unpacks them. If `checksum` is the address of a list such as `https://.../SHA512SUMS`, each host reads there the SHA-256 or "
         "SHA-512 of the file at `url` when it downloads it. It keeps what it has: for a newer image under the same name, "
         "[remove unused images](storage.md) or give the checksum itself. A list proves no more than its server does. Downloads go "
-        "through the host's `berth_host_image_proxy`, with the agent `berth.kvm/VERSION`. Zeros of a raw image take no room in the cache.",
+        "through the host's `berth_host_image_proxy`, with the agent `berth.kvm/VERSION`. Zeros of a raw image take no room in the cache.\n\n"
+        "A vmdk of VMware or a vhdx of Hyper-V is one file with the whole disk, such as the vmdk in an OVA (`tar -xf`). A host keeps it "
+        "as qcow2, and needs room for both files while it converts it. Its guest looks for the devices that it knew: without "
+        "drivers for virtio, give the image `hw_disk_bus: sata` and `hw_vif_model: e1000e`, and `hw_firmware_type: uefi` if it booted "
+        "by UEFI.",
         schema.Image.fields,
     ),
     "berth_networks_defined": ("Networks that NICs can be on, by name.", schema.Network.fields),
