@@ -15,7 +15,7 @@ import functools
 from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Set, Type
 
 from . import catalog_schema as schema
-from . import volumes
+from . import disk_formats, input_hints, rescues, volumes
 from .errors import BerthError, InvalidInput, together
 from .messages import Document
 from .schema import Check
@@ -171,6 +171,8 @@ class Catalog:
             raise ImageNotFound.withheld(field, name, NOT_FOR % project, usable)
         if name not in usable:
             raise ImageNotFound.named(field, name, usable)
+        if usable[name]["disk_format"] == disk_formats.CD and field != rescues.FIELD:
+            raise InvalidInput(field, name, "an image of a disk, no ISO", hint=input_hints.take_cloud_image())
         return usable[name]
 
     def volume_image(self, name: str, project: str) -> Optional[Document]:

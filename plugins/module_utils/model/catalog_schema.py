@@ -89,7 +89,7 @@ def _check_plain(path: str, field: str) -> None:
 _SOURCE: Dict[str, Check] = {"url": Url(), "checksum": Checksum()}
 
 
-_DISK_FORMAT = OneOf(*disk_formats.FORMATS, hints={"iso": input_hints.take_cloud_image()})
+_DISK_FORMAT = OneOf(*disk_formats.FORMATS)
 _DISK_FORMAT.rule += "; qemu-img convert -O qcow2 FILE NEW.qcow2 converts others"
 
 

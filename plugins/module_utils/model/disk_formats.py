@@ -7,7 +7,8 @@ from __future__ import annotations
 
 OWN = ("raw", "qcow2")
 CONVERTED = ("vmdk", "vhdx")  # of VMware and Hyper-V
-FORMATS = (*OWN, *CONVERTED)
+CD = "iso"  # which a rescue boots, and no disk is made from
+FORMATS = (*OWN, *CONVERTED, CD)
 
 
 def in_cache(disk_format: str) -> str:

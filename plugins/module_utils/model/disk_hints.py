@@ -23,7 +23,10 @@ def bring_image_back(host: str, name: str, path: str) -> str:
 def unpack_image(kind: str) -> str:
     """The file of an image is an archive, a CD, or compressed in a way that is not unpacked here."""
     if kind == "ISO 9660":
-        return "A CD installs a system and is no disk. Use the publisher's cloud image, or install into a disk and give that"
+        return (
+            "A CD installs a system and is no disk. Use the publisher's cloud image, or set its disk_format to iso, and boot an "
+            "instance from it by berth.kvm.rescue"
+        )
     commands = {
         "zip": "unzip",
         "tar": "tar -xf",

@@ -171,8 +171,8 @@ def content_of_file(path: str) -> str:
 
 
 def take_cloud_image() -> str:
-    """The format of an image is iso."""
-    return "An ISO installs a system and is no disk of one: take a cloud image"
+    """An instance or a volume is to be made from an ISO."""
+    return "Take a cloud image. To install from the ISO, create the instance from an empty image, and boot the ISO by berth.kvm.rescue"
 
 
 def cloud_config_first() -> str:

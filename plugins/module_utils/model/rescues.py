@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional
 
+from . import disk_formats
 from .guest_settings import KEY as HARDWARE
 from .messages import Document
 
@@ -37,5 +38,6 @@ def ended(spec: Document) -> Document:
 
 
 def device(image: Mapping[str, Any]) -> str:
-    """What the guest sees: a disk, or a CD, as for an ISO."""
-    return str((image.get("properties") or {}).get("hw_rescue_device") or DISK)
+    """What the guest sees: a disk, or a CD."""
+    by_format = CDROM if image.get("disk_format") == disk_formats.CD else DISK
+    return str((image.get("properties") or {}).get("hw_rescue_device") or by_format)

@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
-from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request
+from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request, rescue_image
 
 PUBLIC = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGJlcnRoLWt2bS1leGFtcGxlLWtleS0wMDAwMDAwMDA web"
 PRIVATE = "-----BEGIN OPENSSH PRIVATE KEY-----\nc2VjcmV0\n-----END OPENSSH PRIVATE KEY-----"
@@ -125,6 +125,7 @@ def test_a_cloud_image_is_taken_where_an_iso_is_not():
     iso = catalog()
     iso["berth_images"]["debian"]["disk_format"] = "iso"
     assert refusal(iso).hint == input_hints.take_cloud_image()
+    assert rescue_image("debian", "default", Catalog.from_variables(iso))["disk_format"] == "iso"
     assert build(catalog())[0]["image"]["name"] == "debian"
 
 

@@ -45,6 +45,7 @@ MAGICS = {
     "cloop": (0, b"#!/bin/sh\n#V2.0 Format"),
     "dmg": (-512, b"koly"),
 }
+CD = "ISO 9660"
 # The same for files that are not disks, but contain or describe one.
 PACKED = {
     "xz": (0, b"\xfd7zXZ\0"),
@@ -55,7 +56,7 @@ PACKED = {
     "7z": (0, b"7z\xbc\xaf\x27\x1c"),
     "zip": (0, b"PK\x03\x04"),
     "tar": (257, b"ustar"),
-    "ISO 9660": (0x8001, b"CD001"),
+    CD: (0x8001, b"CD001"),
 }
 BOOT_SIGNATURE = b"\x55\xaa"  # at the end of the first sector of a disk
 
@@ -73,7 +74,7 @@ def detect(head, tail, magics=None):
 def _check_disk(head):
     """Raise ImageInvalid for an archive, or for a CD that is not also a disk to boot from."""
     for kind in detect(head, b"", PACKED):
-        if kind != "ISO 9660" or head[SECTOR - 2 : SECTOR] != BOOT_SIGNATURE:
+        if kind != CD or head[SECTOR - 2 : SECTOR] != BOOT_SIGNATURE:
             raise ImageInvalid(
                 "the image is not a disk: its content is %s" % kind,
                 field="disk_format",
@@ -87,7 +88,7 @@ def inspect(fd, declared, is_disk=True, is_layer=False):
     """Return {format, virtual_size (bytes)} of an open file, or raise ImageInvalid. ``declared`` is raw or qcow2.
     Files that are not disks, such as an initrd, may be compressed. ``is_layer``: it may have a backing file."""
     size, head = check_format(fd, declared, is_disk)
-    if declared == "raw":
+    if declared in ("raw", disk_formats.CD):
         if size == 0:
             raise ImageInvalid("the image is empty", field="checksum")
         return {"format": "raw", "virtual_size": -(-size // SECTOR) * SECTOR}
@@ -100,9 +101,11 @@ def check_format(fd, declared, is_disk=True):
     head = os.pread(fd, HEAD, 0)
     tail = os.pread(fd, TAIL, max(0, size - TAIL))
     found = detect(head, tail)
-    if is_disk:
+    is_cd = declared == disk_formats.CD and CD in detect(head, b"", PACKED)
+    if is_disk and not is_cd:
         _check_disk(head)
-    detected = "qcow2" if found == ["qcow"] else " and ".join(found) or "raw"
+    plain = disk_formats.CD if is_cd else "raw"
+    detected = "qcow2" if found == ["qcow"] else " and ".join(found) or plain
     if detected != declared:
         raise ImageInvalid(
             "the image is declared as %s, its content is %s" % (declared, detected),

@@ -20,7 +20,7 @@ RUN = {
         "own": {**SOURCE, "url": None, "upload": "/images/own.qcow2"},
         "direct": {**SOURCE, "kernel": {"url": "http://x/k", "checksum": CHECKSUM}},
         "floppy": {**SOURCE, "properties": {"hw_rescue_device": "floppy"}},
-        "iso": {**SOURCE, "disk_format": "raw", "properties": {"hw_rescue_device": "cdrom"}},
+        "iso": {**SOURCE, "disk_format": "iso"},
     },
 }
 

@@ -176,3 +176,19 @@ def test_what_qemu_img_makes_is_accepted(tmp_path):
     path = tmp_path / "made.qcow2"
     assert os.spawnl(os.P_WAIT, qemu_img, qemu_img, "create", "-q", "-f", "qcow2", "--", str(path), "64M") == 0
     assert judge(tmp_path, path.read_bytes(), "qcow2")["virtual_size"] == 64 << 20
+
+
+CD = bytes(0x8001) + b"CD001" + bytes(4096)
+
+
+def test_an_iso_is_taken_as_one_also_where_it_is_no_disk_to_boot_from(tmp_path):
+    size = -(-len(CD) // 512) * 512
+    assert judge(tmp_path, CD, "iso") == {"format": "raw", "virtual_size": size}
+    with pytest.raises(ImageInvalid, match="not a disk: its content is ISO 9660"):
+        judge(tmp_path, CD, "raw")
+
+
+@pytest.mark.parametrize("content", [bytes(1 << 20), qcow2(), b"KDMV" + CD[4:]], ids=["raw", "qcow2", "vmdk"])
+def test_what_is_no_iso_is_not_taken_as_one(tmp_path, content):
+    with pytest.raises(ImageInvalid, match="declared as iso"):
+        judge(tmp_path, content, "iso")

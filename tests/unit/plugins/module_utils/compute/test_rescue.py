@@ -399,3 +399,8 @@ def test_one_that_boots_from_a_volume_boots_from_the_image_with_that_beside_it(w
 
 def test_adopted_instances_are_refused():
     assert acts.NOT_OF_ADOPTED["rescued"] == rescue.RESCUE
+
+
+def test_an_iso_is_a_cd_by_itself():
+    assert rescues.device({"disk_format": "iso"}) == rescues.CDROM
+    assert rescues.device({"disk_format": "raw"}) == rescues.DISK
