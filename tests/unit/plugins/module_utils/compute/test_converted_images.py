@@ -154,10 +154,15 @@ def test_a_vmdk_that_is_not_the_whole_disk_is_refused_before_qemu_reads_it(take,
     assert left(pool) == []
 
 
-def test_who_gives_the_descriptor_of_a_datastore_is_told_which_file_is_the_disk(take):
+@pytest.mark.follows("one_vmdk")
+def test_who_gives_the_descriptor_of_a_datastore_is_told_which_file_is_the_disk(take, tmp_path):
+    descriptor = exported(tmp_path, "vmdk", "monolithicFlat")
     with pytest.raises(ImageInvalid) as raised:
-        take(FAULTS["a descriptor alone"](b""), "vmdk")
+        take(descriptor, "vmdk")
     assert raised.value.hint == disk_hints.one_vmdk()
+    found = take((tmp_path / "disk-flat.vmdk").read_bytes(), "raw")
+    with open(found["path"], "rb") as file:
+        assert file.read() == DISK
 
 
 @pytest.mark.parametrize("kind, size", [("vmdk", 1 << 12), ("vhdx", 1 << 15)])
