@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every reply of a host enters the controller through this file, which has model/reply.py check it.
 
-Every module of ours that runs on hosts has an action, a HostAction; the action host_task runs Ansible's own modules.
+Every module of ours that runs on hosts has an action, a HostAction, its own or by meta/runtime.yml; the action host_task runs
+Ansible's own modules.
 All of them call the functions here. A reply goes through model/reply.py before anything looks at it. Ansible would turn
 ``ansible_facts`` in a reply into variables, ``add_host`` into hosts, and more: what is not in the module's schema ends
 here.
