@@ -34,7 +34,7 @@ from ..module_utils.model.identity import ADOPTED, IDENTITY, project_of
 from ..plugin_utils import acting, backup_runs, end_of_operation, fleet_filters, registry_access, wanted_update
 from ..plugin_utils.answers_of_hosts import FOUND
 from ..plugin_utils.berth_name import selected_by_name
-from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
+from ..plugin_utils.controller import controller_facts, documented, new_token, outcomes_reported
 from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_differences import InventoryDifferences
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
@@ -60,15 +60,7 @@ class ActionModule(LocateInstances, MovesInstances):
 
     asks_alone = True
     ends_run = True
-    argument_spec = {
-        "operation": {
-            "type": "str",
-            "required": True,
-            "choices": list(OPERATIONS),
-        },
-        "hosts": {"type": "list", "elements": "str"},
-        "may_fail": {"type": "bool", "default": False},
-    }
+    argument_spec = documented("operate_instances", operation=list(OPERATIONS))
 
     def reported(self, result):
         return outcomes_reported(self, result)

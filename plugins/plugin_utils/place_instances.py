@@ -42,7 +42,7 @@ from . import (
     uploads,
 )
 from .answers_of_hosts import FOUND, all_hosts, known_of, read_reports, reader, replies
-from .controller import ControllerAction, new_token, outcomes_reported, plan_result
+from .controller import ControllerAction, documented, new_token, outcomes_reported, plan_result
 from .documents import no_mapping
 from .driving import carry_out
 from .inventory_variables import (
@@ -268,15 +268,7 @@ def no_place(failures):
 
 
 class PlaceInstances(ControllerAction):
-    argument_spec = {
-        "instances": {"type": "list", "elements": "str", "default": []},
-        "hosts": {"type": "list", "elements": "str"},
-        "options": {"type": "dict", "default": {}},
-        "seed": {"type": "int"},
-        "receipt_dir": {"type": "path"},
-        "plan": {"type": "bool", "default": False},
-        "take_over": {"type": "bool", "default": False},
-    }
+    argument_spec = documented("placement")
 
     def reported(self, result):
         """The outcomes of a plan; None while the run continues; of no plan, or of an empty one, what was chosen."""
