@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from ..plugin_utils.host_reply import HostAction as ActionModule
+from ..plugin_utils.named_instances import NamedAction as ActionModule
 
 __all__ = ["ActionModule"]

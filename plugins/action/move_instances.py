@@ -8,9 +8,8 @@ from __future__ import annotations
 from ..plugin_utils import end_of_operation
 from ..plugin_utils.controller import controller_facts, documented, outcomes_reported
 from ..plugin_utils.inventory_variables import instances_among, kvm_hosts
-from ..plugin_utils.moving_instances import Asked, MovesInstances
+from ..plugin_utils.moving_instances import Asked, MovesInstances, after_second_look, of_one
 from ..plugin_utils.plain import plain
-from ..plugin_utils.second_look import after_second_look, of_one
 from ..plugin_utils.selection import check_play
 from ..plugin_utils.shared_task import NO_INSTANCE, done_together, ended_together, failing, noted
 

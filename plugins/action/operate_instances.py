@@ -39,11 +39,17 @@ from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_differences import InventoryDifferences
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
 from ..plugin_utils.locating import LocateInstances
-from ..plugin_utils.moving_instances import Legs, MovesInstances, MovesToDelete, MovesToUnshelve, states_of
+from ..plugin_utils.moving_instances import (
+    Legs,
+    MovesInstances,
+    MovesToDelete,
+    MovesToUnshelve,
+    after_second_look,
+    states_of,
+)
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
-from ..plugin_utils.second_look import after_second_look
 from ..plugin_utils.selection import check_play, in_inventory
 from ..plugin_utils.shared_task import own_part
 from ..plugin_utils.whose_variables import fixed_addresses

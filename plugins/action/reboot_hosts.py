@@ -17,11 +17,10 @@ from ..plugin_utils.answers_of_hosts import read_reports
 from ..plugin_utils.controller import documented
 from ..plugin_utils.doctor_case import case_of
 from ..plugin_utils.inventory_variables import kvm_hosts, listed, variables
-from ..plugin_utils.moving_instances import FACTS, Asked, MovesInstances
+from ..plugin_utils.moving_instances import FACTS, Asked, MovesInstances, after_second_look
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
-from ..plugin_utils.second_look import after_second_look
 from ..plugin_utils.selection import check_none_chosen, instances_by_uuid
 
 PAUSE = 5  # seconds between two questions to a host that boots

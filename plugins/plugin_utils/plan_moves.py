@@ -11,7 +11,7 @@ from ..module_utils.conductor.plan import FAILED
 from ..module_utils.conductor.procedures.plan_moves import KINDS, Subject, Wanted, plan_moves
 from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
 from ..module_utils.placement.request import resize_request
-from . import acting, move_options, receipts, registry_access, seeds
+from . import acting, move_options, receipts, registry_access
 from .answers_of_hosts import all_hosts, known_of, read_reports, replies
 from .controller import ControllerAction, documented, new_token
 from .driving import carry_out
@@ -123,7 +123,7 @@ class PlanMoves(ControllerAction):
             fleet,
             catalog.placement,
             catalog.aggregate_documents(plain(task_vars["groups"])),
-            seed=seeds.seed(self.own_variables(task_vars, [seeds.SEED])),
+            seed=receipts.seed(self.own_variables(task_vars, [receipts.SEED])),
             explained=bool(keeping.most_bytes or verbosity()),
         )
         if verbosity() or any(instance.get("state") == FAILED for instance in instances.values()):
