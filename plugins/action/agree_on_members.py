@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from ..module_utils.conductor import majority
 from ..module_utils.model import fleet_hints
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.fan_out import answers, ask
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.screen import warn
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {"hosts": {"type": "list", "elements": "str"}}
+    argument_spec = documented("agree_on_members")
 
     def act(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])

@@ -11,7 +11,7 @@ from ..module_utils.fleet import plan_file
 from ..module_utils.model import fleet_hints
 from ..module_utils.model.errors import InvalidInput, together
 from ..plugin_utils import fleet_options, rest_of_plan
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.documents import read_yaml
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.known_fleet import known_fleet
@@ -24,16 +24,7 @@ MOST_BYTES = 1 << 26
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "path": {"type": "path"},
-        "plan": {"type": "dict"},
-        "migration": {"type": "str", "default": "auto"},
-        "confirm": {"type": "list", "elements": "str", "default": []},
-        "at_once": {"type": "raw", "default": 4},
-        "per_host": {"type": "raw", "default": 2},
-        "until": {"type": "str"},
-        "hosts": {"type": "list", "elements": "str"},
-    }
+    argument_spec = documented("apply_plan")
 
     def reported(self, result):
         return None if result["moves"] else {part: result[part] for part in ("goal", "moves")}

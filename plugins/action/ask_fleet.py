@@ -21,7 +21,7 @@ from ..module_utils.model.schema import Whole
 from ..module_utils.placement.text import table
 from ..plugin_utils import fleet_options, planned_lines
 from ..plugin_utils.berth_name import is_only_requested
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.documents import check_replaceable, read_yaml, write_named
 from ..plugin_utils.inventory_variables import kvm_hosts, listed
 from ..plugin_utils.known_fleet import known_fleet
@@ -35,22 +35,7 @@ MOST_SETS = 5000  # of hosts that fail at once: some minutes
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "question": {
-            "type": "str",
-            "choices": ["assert", "capacity", "movability", "survive", "what_if"],
-            "required": True,
-        },
-        "about": {"type": "list", "elements": "str"},
-        "gone": {"type": "raw", "default": []},
-        "like": {"type": "raw", "default": []},
-        "assertions": {"type": "path"},
-        "junit": {"type": "path"},
-        "kept_free": {"type": "raw", "default": 0},
-        "failures": {"type": "raw", "default": 1},
-        "away": {"type": "list", "elements": "str", "default": []},
-        "hosts": {"type": "list", "elements": "str"},
-    }
+    argument_spec = documented("ask_fleet")
 
     def reported(self, result):
         return None if self._task.args.get("away") else {"answer": result["answer"]}

@@ -6,17 +6,12 @@
 from __future__ import annotations
 
 from ..plugin_utils.answers_of_hosts import FACT
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.fan_out import MODULES, answers, ask, warnings
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "hosts": {"type": "list", "elements": "str", "required": True},
-        "module": {"type": "str", "required": True, "choices": list(MODULES)},
-        "arguments": {"type": "dict", "default": {}},
-        "host_arguments": {"type": "dict", "default": {}},
-    }
+    argument_spec = documented("ask_hosts", module=list(MODULES))
 
     def act(self, args, task_vars):
         results = ask(self, task_vars, args["hosts"], args["module"], args["arguments"], args["host_arguments"])

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..module_utils.conductor.registry.audit import audit
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.registry_runs import run_of
@@ -14,7 +14,7 @@ from ..plugin_utils.screen import say
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {"hosts": {"type": "list", "elements": "str"}}
+    argument_spec = documented("audit_registry")
 
     def reported(self, result):
         return {part: result[part] for part in ("differences", "opened")}

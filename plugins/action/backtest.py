@@ -11,7 +11,7 @@ from ..module_utils.placement.receipt_file import ReceiptInvalid, decide_again
 from ..module_utils.placement.scheduler import load
 from ..module_utils.placement.text import table
 from ..plugin_utils import fleet_options, receipts
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.screen import say
 from ..plugin_utils.whose_variables import Catalogs
@@ -20,10 +20,7 @@ SHOWN = 40
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "decisions": {"type": "raw", "default": 100},
-        "hosts": {"type": "list", "elements": "str"},
-    }
+    argument_spec = documented("backtest")
 
     def reported(self, result):
         return {part: result[part] for part in ("decisions", "instances", "differ")}

@@ -8,17 +8,14 @@ from __future__ import annotations
 from ..module_utils.model import registry_hints
 from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils import authority, run_report, trust
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.selection import hosts_selected
 from ..plugin_utils.variables import check_settings, check_variables
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "hosts": {"type": "list", "elements": "str"},
-        "members": {"type": "list", "elements": "str"},
-    }
+    argument_spec = documented("check_variables")
 
     def act(self, args, task_vars):
         run_report.begin(self, task_vars)

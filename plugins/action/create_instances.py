@@ -23,7 +23,7 @@ from ..module_utils.model.messages import Document
 from ..module_utils.placement.request import build_request
 from ..plugin_utils import backup_runs, end_of_create
 from ..plugin_utils.answers_of_hosts import FOUND
-from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
+from ..plugin_utils.controller import controller_facts, documented, new_token, outcomes_reported
 from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_variables import (
     CATALOG,
@@ -53,7 +53,7 @@ class ActionModule(PlaceInstances):
 
     asks_alone = True
     ends_run = True
-    argument_spec = {"hosts": {"type": "list", "elements": "str"}, "may_fail": {"type": "bool", "default": False}}
+    argument_spec = documented("create_instances")
 
     def reported(self, result):
         return outcomes_reported(self, result)

@@ -12,18 +12,14 @@ from ..module_utils.model.catalog_schema import PROJECT, VOLUMES
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.volumes import volume_uuid
 from ..plugin_utils.answers_of_hosts import read_reports
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.fan_out import answers, ask
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts
 from ..plugin_utils.screen import say
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "name": {"type": "str"},
-        "project": {"type": "str", "default": "default"},
-        "hosts": {"type": "list", "elements": "str"},
-    }
+    argument_spec = documented("delete_volume")
 
     def reported(self, result):
         return {"volume": result["volume"], "host": result["host"]}

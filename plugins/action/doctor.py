@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from ..module_utils.conductor.doctor import counted, examine, lines
 from ..plugin_utils import doctor_case
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.doctor_case import case_of
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.screen import say, warn
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "hosts": {"type": "list", "elements": "str"},
-        "asked": {"type": "list", "elements": "float", "required": True},
-    }
+    argument_spec = documented("doctor")
 
     def reported(self, result):
         return {name: result[name] for name in ("findings", "counts")}

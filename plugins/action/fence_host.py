@@ -13,7 +13,7 @@ from ..module_utils.model import copy_hints
 from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils import fencing
 from ..plugin_utils.answers_of_hosts import read_reports
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.inventory_variables import kvm_hosts, listed, lost_hosts, variables
 from ..plugin_utils.screen import say
 
@@ -21,7 +21,7 @@ VARIABLE = "berth_kvm_host"
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {"names": {"type": "raw", "required": True}, "hosts": {"type": "list", "elements": "str"}}
+    argument_spec = documented("fence_host")
 
     def act(self, args, task_vars):
         hosts, names = kvm_hosts(task_vars, args["hosts"]), listed({VARIABLE: args["names"]}, VARIABLE)

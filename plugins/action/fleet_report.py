@@ -12,7 +12,7 @@ from ..module_utils.model.errors import BerthError
 from ..module_utils.placement.explain import fleet_lines
 from ..plugin_utils import berth_where_hosts
 from ..plugin_utils.answers_of_hosts import read_reports, replies
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.documents import write_document
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.plain import plain
@@ -21,7 +21,7 @@ from ..plugin_utils.whose_fleet import machines
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {"hosts": {"type": "list", "elements": "str"}, "dest": {"type": "path"}}
+    argument_spec = documented("fleet_report")
 
     def reported(self, result):
         return {"report": result["report"], "hosts_left_out": result["verdicts"]}

@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 from ..plugin_utils.host_reply import host_of
-from ..plugin_utils.named_instances import NamedAction, of_instance
+from ..plugin_utils.named_instances import NamedAction
 
 
 class ActionModule(NamedAction):
-    with_uuids = staticmethod(of_instance)
-
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         if "instance_copy" in result:

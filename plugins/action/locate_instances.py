@@ -6,16 +6,12 @@
 from __future__ import annotations
 
 from ..module_utils.conductor.operations import OPERATIONS
+from ..plugin_utils.controller import documented
 from ..plugin_utils.locating import LocateInstances
 
 
 class ActionModule(LocateInstances):
-    argument_spec = {
-        "instances": {"type": "list", "elements": "str", "required": True},
-        "hosts": {"type": "list", "elements": "str"},
-        "selected": {"type": "bool", "default": True},
-        "method": {"type": "str", "required": True, "choices": list(OPERATIONS)},
-    }
+    argument_spec = documented("locate_instances", method=list(OPERATIONS))
 
     def reported(self, result):
         located = result["ansible_facts"]["berth_located"]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from ..module_utils.conductor import maintenance
 from ..module_utils.conductor.errors import HostUnknown, KvmHostNotFound
-from ..module_utils.conductor.procedures.close_host import close_host
+from ..module_utils.conductor.procedures.telling import close_host
 from ..module_utils.model import fleet_hints, hints, input_hints
 from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils import berth_where_hosts, fleet_options
 from ..plugin_utils.answers_of_hosts import read_reports
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_variables import is_true, kvm_hosts
 from ..plugin_utils.screen import say
@@ -22,13 +22,7 @@ VARIABLE, BRING_HOME = "berth_kvm_host", "berth_bring_home"
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "name": {"type": "str"},
-        "state": {"type": "str", "choices": ["drained", "open"], "required": True},
-        "reason": {"type": "str", "default": ""},
-        "ends_run": {"type": "bool", "default": True},
-        "hosts": {"type": "list", "elements": "str"},
-    }
+    argument_spec = documented("maintain_host")
 
     def reported(self, result):
         goes_on = result["names"] or not self._task.args.get("ends_run", True)

@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 from ..plugin_utils import end_of_operation
-from ..plugin_utils.controller import controller_facts, outcomes_reported
+from ..plugin_utils.controller import controller_facts, documented, outcomes_reported
 from ..plugin_utils.inventory_variables import instances_among, kvm_hosts
-from ..plugin_utils.moving_instances import Asked, MovesInstances
+from ..plugin_utils.moving_instances import Asked, MovesInstances, after_second_look, of_one
 from ..plugin_utils.plain import plain
-from ..plugin_utils.second_look import after_second_look, of_one
 from ..plugin_utils.selection import check_play
 from ..plugin_utils.shared_task import NO_INSTANCE, done_together, ended_together, failing, noted
 
@@ -23,16 +22,7 @@ class ActionModule(MovesInstances):
     instance then, so that nobody waits for the copy of another. The last of them ends the run."""
 
     ends_run = True
-    argument_spec = {
-        "operation": {
-            "type": "str",
-            "required": True,
-            "choices": ["resize", "cold_migrate", "live_migrate", "migrate", "confirm", "confirm_due", "revert"],
-        },
-        "hosts": {"type": "list", "elements": "str"},
-        "only_prepare": {"type": "bool", "default": False},
-        "may_fail": {"type": "bool", "default": False},
-    }
+    argument_spec = documented("move_instances")
 
     def reported(self, result):
         return outcomes_reported(self, result)

@@ -34,16 +34,22 @@ from ..module_utils.model.identity import ADOPTED, IDENTITY, project_of
 from ..plugin_utils import acting, backup_runs, end_of_operation, fleet_filters, registry_access, wanted_update
 from ..plugin_utils.answers_of_hosts import FOUND
 from ..plugin_utils.berth_name import selected_by_name
-from ..plugin_utils.controller import controller_facts, new_token, outcomes_reported
+from ..plugin_utils.controller import controller_facts, documented, new_token, outcomes_reported
 from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_differences import InventoryDifferences
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables
 from ..plugin_utils.locating import LocateInstances
-from ..plugin_utils.moving_instances import Legs, MovesInstances, MovesToDelete, MovesToUnshelve, states_of
+from ..plugin_utils.moving_instances import (
+    Legs,
+    MovesInstances,
+    MovesToDelete,
+    MovesToUnshelve,
+    after_second_look,
+    states_of,
+)
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
-from ..plugin_utils.second_look import after_second_look
 from ..plugin_utils.selection import check_play, in_inventory
 from ..plugin_utils.shared_task import own_part
 from ..plugin_utils.whose_variables import fixed_addresses
@@ -60,15 +66,7 @@ class ActionModule(LocateInstances, MovesInstances):
 
     asks_alone = True
     ends_run = True
-    argument_spec = {
-        "operation": {
-            "type": "str",
-            "required": True,
-            "choices": list(OPERATIONS),
-        },
-        "hosts": {"type": "list", "elements": "str"},
-        "may_fail": {"type": "bool", "default": False},
-    }
+    argument_spec = documented("operate_instances", operation=list(OPERATIONS))
 
     def reported(self, result):
         return outcomes_reported(self, result)

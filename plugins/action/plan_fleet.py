@@ -16,7 +16,7 @@ from ..module_utils.fleet.goals import BALANCE, CONSOLIDATE, GOALS, OF_HOSTS, Go
 from ..module_utils.model import fleet_hints, input_hints
 from ..module_utils.model.errors import InvalidInput, together
 from ..plugin_utils import fleet_options
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.documents import check_replaceable, write_named
 from ..plugin_utils.fan_out import answers, ask
 from ..plugin_utils.inventory_variables import kvm_hosts, listed
@@ -31,18 +31,7 @@ HEAD = OURS.decode() + " for goal %s. %s\n"
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "goal": {"type": "str"},
-        "drained": {"type": "raw", "default": []},
-        "migration": {"type": "str", "default": "auto"},
-        "carried_out": {"type": "bool", "default": False},
-        "told": {"type": "list", "elements": "str", "default": []},
-        "max_moves": {"type": "raw"},
-        "balance_by": {"type": "str", "choices": sorted(RESOURCES), "default": "memory"},
-        "least_gain": {"type": "raw", "default": 5},
-        "path": {"type": "path"},
-        "hosts": {"type": "list", "elements": "str"},
-    }
+    argument_spec = documented("plan_fleet")
 
     def reported(self, result):
         return {"plan": result["plan"]}

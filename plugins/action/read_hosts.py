@@ -5,20 +5,12 @@
 
 from __future__ import annotations
 
-from ..module_utils.model.messages import BESIDE_FACTS
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.reading import read
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "instances": {"type": "list", "elements": "str", "required": True},
-        "hosts": {"type": "list", "elements": "str"},
-        "most": {"type": "int"},
-        "operation": {"type": "str", "default": "show_fleet"},
-        **{part: {"type": "bool", "default": False} for part in BESIDE_FACTS},
-        "must_answer": {"type": "bool", "default": True},
-    }
+    argument_spec = documented("read_hosts")
 
     def act(self, args, task_vars):
         return read(self, args, task_vars)

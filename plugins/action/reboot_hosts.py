@@ -14,13 +14,13 @@ from ..module_utils.model import fleet_hints, hints
 from ..module_utils.model.messages import BESIDE_FACTS
 from ..plugin_utils import berth_where_hosts, end_of_operation, fleet_options
 from ..plugin_utils.answers_of_hosts import read_reports
+from ..plugin_utils.controller import documented
 from ..plugin_utils.doctor_case import case_of
 from ..plugin_utils.inventory_variables import kvm_hosts, listed, variables
-from ..plugin_utils.moving_instances import FACTS, Asked, MovesInstances
+from ..plugin_utils.moving_instances import FACTS, Asked, MovesInstances, after_second_look
 from ..plugin_utils.plain import plain
 from ..plugin_utils.reading import read
 from ..plugin_utils.screen import say
-from ..plugin_utils.second_look import after_second_look
 from ..plugin_utils.selection import check_none_chosen, instances_by_uuid
 
 PAUSE = 5  # seconds between two questions to a host that boots
@@ -34,14 +34,7 @@ LOOKS = {
 
 
 class ActionModule(MovesInstances):
-    argument_spec = {
-        "step": {"type": "str", "choices": ["order", "move", "check"], "required": True},
-        "names": {"type": "raw", "default": []},
-        "since": {"type": "str"},
-        "at_once": {"type": "raw", "default": 1},
-        "seconds": {"type": "int", "default": 600},
-        "hosts": {"type": "list", "elements": "str"},
-    }
+    argument_spec = documented("reboot_hosts")
 
     def reported(self, result):
         return (

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..module_utils.conductor.registry.enrol import refresh
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.registry_runs import run_of
@@ -15,7 +15,7 @@ from ..plugin_utils.selection import hosts_selected
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {"hosts": {"type": "list", "elements": "str"}}
+    argument_spec = documented("refresh_registry")
 
     def reported(self, result):
         return {part: result[part] for part in ("written", "newer", "failed")}

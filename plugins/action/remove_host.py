@@ -13,7 +13,7 @@ from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils import registry_access, trust
 from ..plugin_utils.answers_of_hosts import read_reports
 from ..plugin_utils.authority import KINDS, Authority
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts
 from ..plugin_utils.revoked import Signed
@@ -22,11 +22,7 @@ from ..plugin_utils.selection import names_by_uuid
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "name": {"type": "str"},
-        "directory": trust.DIRECTORY_OPTION,
-        "hosts": {"type": "list", "elements": "str"},
-    }
+    argument_spec = documented("remove_host")
 
     def reported(self, result):
         return {part: result[part] for part in ("host", "revoked", "removed", "left")}

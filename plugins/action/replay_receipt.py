@@ -11,14 +11,14 @@ from ..module_utils.placement.receipt import ReceiptMismatch
 from ..module_utils.placement.receipt_file import ReceiptInvalid, decide_again
 from ..module_utils.placement.text import table
 from ..plugin_utils import receipts
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.screen import say
 
 SHOWN = 40
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {"path": {"type": "path"}}
+    argument_spec = documented("replay_receipt")
 
     def reported(self, result):
         return {part: result[part] for part in ("same", "hosts", "receipt")}

@@ -8,17 +8,16 @@ from __future__ import annotations
 from ansible import constants as C  # noqa: N812 -- Ansible's usual name for them
 
 from ..module_utils.conductor.closing_table import error_code
-from ..plugin_utils.controller import ControllerAction, current_results
-from ..plugin_utils.screen import is_for_programs
-from ..plugin_utils.told_once import told
+from ..plugin_utils.controller import ControllerAction, current_results, documented
+from ..plugin_utils.screen import is_for_programs, tell_once
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {"msg": {"type": "str"}}
+    argument_spec = documented("report_failure")
 
     def act(self, args, task_vars):
         if args["msg"]:
-            return {"failed": True, "msg": told(args["msg"]) if self._task.run_once else args["msg"]}
+            return {"failed": True, "msg": tell_once(args["msg"]) if self._task.run_once else args["msg"]}
         name, results = task_vars["inventory_hostname"], current_results(task_vars)
         if name in results["failed"]:
             error = results["failed"][name]

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from ..plugin_utils import host_ends
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 
 UNKNOWN = {"message": "a task failed that does not belong to berth.kvm: see the output of the run"}
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {"failed": {"type": "bool", "default": False}}
+    argument_spec = documented("report_host")
 
     def act(self, args, task_vars):
         return {"ended": {"state": host_ends.FAILED, "error": UNKNOWN} if args["failed"] else {"state": host_ends.OK}}

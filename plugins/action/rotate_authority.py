@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..plugin_utils import trust
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.screen import say
 from ..plugin_utils.selection import known_hosts
@@ -20,11 +20,7 @@ MESSAGES = {
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "phase": {"type": "str", "required": True, "choices": [trust.TRUST, trust.SIGN, trust.DROP, trust.REST]},
-        "directory": trust.DIRECTORY_OPTION,
-        "hosts": {"type": "list", "elements": "str"},
-    }
+    argument_spec = documented("rotate_authority")
 
     def act(self, args, task_vars):
         hosts = known_hosts(task_vars, kvm_hosts(task_vars, args["hosts"]))

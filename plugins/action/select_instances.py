@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..module_utils.model.errors import shortened
 from ..plugin_utils import berth_where
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.fan_out import answers, ask, warnings
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.reading import begin
@@ -16,11 +16,7 @@ from ..plugin_utils.selection import instances_alone
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "instances": {"type": "list", "elements": "str", "required": True},
-        "hosts": {"type": "list", "elements": "str"},
-        "selected": {"type": "bool", "default": True},
-    }
+    argument_spec = documented("select_instances")
 
     def act(self, args, task_vars):
         hosts = kvm_hosts(task_vars, args["hosts"])

@@ -12,8 +12,8 @@ from ..module_utils.conductor.errors import RegistryUnknown
 from ..module_utils.conductor.procedures.steps import Transact
 from ..module_utils.conductor.registry import keys
 from ..module_utils.model import registry_hints, registry_member_hints
-from ..plugin_utils import etcd_users, registry_access, registry_members
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils import registry_access, registry_members
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.screen import say
 
 WAIT = 90  # seconds until a majority answers
@@ -21,10 +21,7 @@ PAUSE = 1
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "directory": {"type": "path", "required": True},
-        "restored": {"type": "bool", "default": False},
-    }
+    argument_spec = documented("set_up_registry")
 
     def act(self, args, task_vars):
         at = registry_members.addresses(task_vars)
@@ -35,10 +32,10 @@ class ActionModule(ControllerAction):
         controller = registry_access.engine(members, args["directory"])
         changed = args["restored"]
         if controller_is_missing(no_users, controller):
-            etcd_users.set_up(no_users, registry_members.passwords(args["directory"]))
+            registry_members.set_up_users(no_users, registry_members.passwords(args["directory"]))
             changed = True
         root = registry_access.engine(members, args["directory"], registry_access.ROOT)
-        changed = etcd_users.space_again(root) or changed
+        changed = registry_members.space_again(root) or changed
         if args["restored"]:
             controller.transact(Transact(writes=(keys.written(keys.META, closed()),)))
         say("", "The registry answers. In the inventory: %s" % line, *closing(args["restored"]), "")

@@ -13,7 +13,7 @@ from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.identity import instance_uuid
 from ..module_utils.placement.explain import decision_text
 from ..plugin_utils import receipts
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say
@@ -44,11 +44,7 @@ class _Decided(NamedTuple):
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "name": {"type": "str"},
-        "project": {"type": "str"},
-        "hosts": {"type": "list", "elements": "str"},
-    }
+    argument_spec = documented("show_decision")
 
     def reported(self, result):
         return {part: result[part] for part in ("receipt_file", "receipt", "decision")}

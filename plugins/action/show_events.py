@@ -11,7 +11,7 @@ from ..module_utils.conductor import closing_table, fleet_events
 from ..module_utils.model.errors import joined
 from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..plugin_utils.answers_of_hosts import read_reports, reason_of
-from ..plugin_utils.controller import ControllerAction, results_fact
+from ..plugin_utils.controller import ControllerAction, documented, results_fact
 from ..plugin_utils.fan_out import answers, ask
 from ..plugin_utils.inventory_variables import instances_among, kvm_hosts, variables
 from ..plugin_utils.screen import columns, say
@@ -19,11 +19,7 @@ from ..plugin_utils.selection import in_inventory, not_found
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "since": {"type": "str", "default": "24h"},
-        "instances": {"type": "list", "elements": "str"},
-        "hosts": {"type": "list", "elements": "str"},
-    }
+    argument_spec = documented("show_events")
 
     def reported(self, result):
         return {"events": result["events"]}

@@ -8,14 +8,14 @@ from __future__ import annotations
 from ..module_utils.conductor import adopting
 from ..module_utils.conductor.errors import KvmHostNotFound
 from ..plugin_utils.answers_of_hosts import read_reports, replies
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, warn
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {"hosts": {"type": "list", "elements": "str"}}
+    argument_spec = documented("show_guests")
 
     def reported(self, result):
         return {"guests": result["guests"], "hosts_left_out": result["verdicts"]}

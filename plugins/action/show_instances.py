@@ -17,7 +17,7 @@ from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
 from ..plugin_utils import guest_addresses, remembered_failures
 from ..plugin_utils.answers_of_hosts import read_reports, reason_of, replies
 from ..plugin_utils.berth_name import addressed, check_given, selected_by_name
-from ..plugin_utils.controller import ControllerAction, outcomes_reported, results_fact
+from ..plugin_utils.controller import ControllerAction, documented, outcomes_reported, results_fact
 from ..plugin_utils.fan_out import answers, ask
 from ..plugin_utils.inventory_differences import InventoryDifferences, by_hand
 from ..plugin_utils.inventory_variables import instances_among, kvm_hosts, lost_hosts, variables
@@ -29,10 +29,7 @@ from ..plugin_utils.whose_fleet import Fleet, machines
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "instances": {"type": "list", "elements": "str", "required": True},
-        "hosts": {"type": "list", "elements": "str"},
-    }
+    argument_spec = documented("show_instances")
 
     def reported(self, result):
         return {**outcomes_reported(self, result), **{part: result[part] for part in ("instances", "free_volumes")}}

@@ -11,18 +11,14 @@ from ..module_utils.model import hints
 from ..module_utils.model.catalog_schema import PROJECT, VOLUMES
 from ..module_utils.model.volumes import volume_uuid
 from ..plugin_utils.answers_of_hosts import read_reports, reason_of
-from ..plugin_utils.controller import ControllerAction, results_fact
+from ..plugin_utils.controller import ControllerAction, documented, results_fact
 from ..plugin_utils.fan_out import answers, ask
 from ..plugin_utils.inventory_variables import kvm_hosts, lost_hosts
 from ..plugin_utils.screen import columns, events_shown, say
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "name": {"type": "str", "required": True},
-        "project": {"type": "str"},
-        "hosts": {"type": "list", "elements": "str"},
-    }
+    argument_spec = documented("show_volume")
 
     def reported(self, result):
         return {

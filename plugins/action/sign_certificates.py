@@ -13,7 +13,7 @@ from ..module_utils.model import fleet_hints, input_hints
 from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils import trust
 from ..plugin_utils.authority import KINDS, check_names, issued_for, there_is_none
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.inventory_variables import kvm_hosts, raw_vars
 from ..plugin_utils.plain import plain
 from ..plugin_utils.screen import say, warn
@@ -24,15 +24,7 @@ HELD = ("request", "certificate", "authority", "revoked")
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "held": {"type": "dict", "required": True},
-        "names": {"type": "list", "elements": "str", "required": True},
-        "directory": {"type": "path", "required": True},
-        "days": {"type": "int", "default": 730},
-        "address": {"type": "str"},
-        "restart_pending": {"type": "bool", "default": False},
-        "hosts": {"type": "list", "elements": "str"},
-    }
+    argument_spec = documented("sign_certificates")
 
     def act(self, args, task_vars):
         names, held, days = check_names(plain(args["names"])), plain(args["held"]), args["days"]

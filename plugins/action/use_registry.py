@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..module_utils.conductor.registry import enrol
 from ..module_utils.model import registry_hints
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.driving import carry_out
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.registry_runs import run_of
@@ -15,10 +15,7 @@ from ..plugin_utils.screen import say, warn
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "leave": {"type": "bool", "default": False},
-        "hosts": {"type": "list", "elements": "str"},
-    }
+    argument_spec = documented("use_registry")
 
     def reported(self, result):
         return {part: result[part] for part in ("hosts", "instances")}

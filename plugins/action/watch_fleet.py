@@ -16,7 +16,7 @@ from ..module_utils.model import copy_hints, hints
 from ..module_utils.model.errors import BerthError
 from ..plugin_utils import fleet_options, state_directory
 from ..plugin_utils.answers_of_hosts import read_reports
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.documents import read_whole, write_file
 from ..plugin_utils.fan_out import ask_each
 from ..plugin_utils.inventory_variables import kvm_hosts, variables
@@ -30,13 +30,7 @@ NOTHING = {"at": 0.0, "down": {}, "evacuated": []}
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "seconds": {"type": "raw", "default": 300},
-        "most": {"type": "raw", "default": 1},
-        "share": {"type": "raw", "default": 34},
-        "evacuated": {"type": "list", "elements": "str", "default": []},
-        "hosts": {"type": "list", "elements": "str"},
-    }
+    argument_spec = documented("watch_fleet")
 
     def reported(self, result):
         return None if result["evacuate"] else {part: result[part] for part in ("down", "evacuate")}

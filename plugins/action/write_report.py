@@ -21,7 +21,7 @@ from ..module_utils.model.safe_text import clean_all
 from ..plugin_utils import fleet_metrics, receipts
 from ..plugin_utils.acting import WHO
 from ..plugin_utils.answers_of_hosts import replies
-from ..plugin_utils.controller import ControllerAction
+from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.doctor_case import case_of
 from ..plugin_utils.inventory_variables import kvm_hosts
 from ..plugin_utils.known_fleet import known_fleet, moves_live
@@ -36,12 +36,7 @@ MOST_SHOWN = 40  # instances on the screen; the files contain all
 
 
 class ActionModule(ControllerAction):
-    argument_spec = {
-        "hosts": {"type": "list", "elements": "str"},
-        "asked": {"type": "list", "elements": "float", "required": True},
-        "page": {"type": "path"},
-        "metrics": {"type": "path"},
-    }
+    argument_spec = documented("write_report")
 
     def reported(self, result):
         return {name: result[name] for name in ("page", "data", "counts")}

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..plugin_utils import run_facts
+from ..plugin_utils import acting
 
 DOCUMENTATION = r"""
 name: of_this_run
@@ -38,4 +38,4 @@ _value:
 
 class FilterModule:
     def filters(self):
-        return {"of_this_run": run_facts.of_this_run}
+        return {"of_this_run": acting.of_this_run}

@@ -1,7 +1,8 @@
 # Copyright: (c) 2026, The berth.kvm authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who runs this playbook, and the id of the run: what the history of an instance records for each action."""
+"""Who runs this playbook, and the id of the run: what the history of an instance records for each action, and what the facts
+have that the actions of one run keep for each other."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import secrets
 import signal
 import socket
 import threading
-from typing import Any, Callable
+from typing import Any, Callable, Dict, Mapping
 
 from ansible.executor.task_queue_manager import TaskQueueManager
 
@@ -45,11 +46,25 @@ def _user() -> str:
 # Ansible's strategy loads the actions before it forks, so all its processes share these two.
 WHO = clean("%s@%s" % (_user(), socket.gethostname()), 128)
 RUN = "r-" + secrets.token_hex(4)
+# Facts of localhost. A fact cache keeps them for later runs, too, where nobody may act on them: each has the id of its run.
+FACTS = ("berth_chosen", "berth_located", "berth_moves", "berth_plan", "berth_results")
 
 
 def by():
     """The argument ``by`` of modules that write events."""
     return {"who": WHO, "run": RUN}
+
+
+def stamped(result: Dict[str, Any]) -> Dict[str, Any]:
+    """The result of an action, with the id of this run in each of these facts that it has."""
+    facts = result.get("ansible_facts") or {}
+    own = {name: {**fact, "run": RUN} for name, fact in facts.items() if name in FACTS}
+    return {**result, "ansible_facts": {**facts, **own}} if own else result
+
+
+def of_this_run(fact: Any) -> Mapping[str, Any]:
+    """The fact if an action of this run made it, else nothing."""
+    return fact if isinstance(fact, Mapping) and fact.get("run") == RUN else {}
 
 
 # What a person reads who ends a run with Ctrl-C or SIGTERM: Ansible itself says nothing about what to do then.

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import secrets
+from pathlib import Path
 
+from ansible.module_utils.common.yaml import yaml_load
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.conductor.closing_table import text_of
@@ -17,10 +20,35 @@ from ..module_utils.conductor.silence import is_there
 from ..module_utils.model import input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.safe_text import visible_all
-from . import host_ends, known_ansible, run_facts, run_report, shared_task, tags, told_once
+from . import acting, host_ends, known_ansible, run_report, screen, shared_task, tags
 from .berth_name import selected_by_name
 from .inventory_variables import raw_vars, read_once
 from .plain import plain, rendered
+
+PLUGINS = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r'^ *([A-Z]+) = r"""\n(.*?)"""', re.DOTALL | re.MULTILINE)
+OF_ARGUMENT = ("type", "elements", "choices", "required", "default")
+
+
+def documented(name, /, **choices):
+    """The arguments of an action, which the page of the module of its name has. ``choices``: those of an option that the code knows."""
+    page, fragments = (
+        yaml_load(_blocks("modules/%s.py" % name)["DOCUMENTATION"]),
+        _blocks("doc_fragments/controller.py"),
+    )
+    options = dict(page.get("options") or {})
+    for fragment in page["extends_documentation_fragment"]:
+        shared = fragments.get(fragment.rpartition(".")[2].upper())
+        options.update(yaml_load(shared)["options"] if shared else {})
+    spec = {option: {key: told[key] for key in OF_ARGUMENT if key in told} for option, told in options.items()}
+    for option, known in choices.items():
+        spec[option]["choices"] = known
+    return spec
+
+
+def _blocks(path):
+    """The texts of a file by their names; neither a page nor its parts are imported."""
+    return dict(BLOCK.findall((PLUGINS / path).read_text("utf-8")))
 
 
 class ControllerAction(ActionBase):
@@ -46,7 +74,7 @@ class ControllerAction(ActionBase):
         try:
             known_ansible.check()
             with read_once():
-                result = run_facts.stamped({"changed": False, **self.act(args, task_vars)})
+                result = acting.stamped({"changed": False, **self.act(args, task_vars)})
             self._report(task_vars, result)
             return result
         except BerthError as error:
@@ -75,7 +103,7 @@ class ControllerAction(ActionBase):
             elif task_vars:
                 host_ends.note(self, task_vars, result)
         of_ours = self._task.run_once or self.ends_run or host_ends.PART in (task_vars or {})
-        return told_once.failure(self._task, result) if of_ours and not isinstance(error, WorkEnded) else result
+        return screen.failure_told_once(self._task, result) if of_ours and not isinstance(error, WorkEnded) else result
 
     def reported(self, result):
         """What the file of berth_report gets from the result if the run ends with this task, otherwise None."""
@@ -93,7 +121,7 @@ class ControllerAction(ActionBase):
 def controller_facts(task_vars):
     """What the actions of this run keep for each other: facts of localhost."""
     facts = raw_vars(task_vars, "localhost").get("ansible_facts") or {}
-    return {name: facts[name] for name in run_facts.NAMES if run_facts.of_this_run(facts.get(name))}
+    return {name: facts[name] for name in acting.FACTS if acting.of_this_run(facts.get(name))}
 
 
 def controller_fact(task_vars, name):

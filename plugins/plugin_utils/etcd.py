@@ -11,6 +11,7 @@ lost is never sent again, since only the procedure knows whether it was its own:
 from __future__ import annotations
 
 import base64
+import hmac
 import http.client
 import json
 import secrets
@@ -20,12 +21,15 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..module_utils.conductor.errors import RegistryRefused, RegistryUnknown
 from ..module_utils.conductor.procedures.steps import Compare, Found, Scan, Transact, Transacted, Write
+from ..module_utils.conductor.registry import keys
 from ..module_utils.model import registry_hints
+from ..module_utils.model.collection_version import COLLECTION_VERSION
 from ..module_utils.model.messages import Document
-from .registry_seal import Seal
 
 REACH = 3  # seconds until a member has taken the connection
 ANSWER = 10  # seconds until it has answered; etcd itself gives up after 7
+SEAL_DIGEST = "sha256"
+SEAL_LENGTH = 32  # bytes
 ROUNDS = 3  # how often a question goes to the members, where one took it and did not answer in time: it is busy
 PAGE = 500  # keys of one answer
 PREFIX = "etcdserver: "
@@ -257,3 +261,29 @@ def _compared(compare: Compare) -> Document:
     if compare.revision:
         return {"key": key, "target": "MOD", "mod_revision": compare.revision}
     return {"key": key, "target": "CREATE", "create_revision": 0}
+
+
+class Seal:
+    """On the documents of hosts. A controller has checked what it seals, so the next one need not, which is most of what reading a
+    large fleet takes. It is made with ``secret``, which all controllers have and no member of the registry: a member that lies can
+    only leave the seal out, or give an older document of the same host, and then all is checked again.
+
+    Of another version of the collection, which may check otherwise, no seal counts.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        self._key = hmac.digest(secret, b"berth facts %s" % COLLECTION_VERSION.encode(), SEAL_DIGEST)
+
+    def sealed(self, key: str, value: bytes) -> bytes:
+        """The value as it is kept."""
+        return self._of(key, value) + value if key.startswith(keys.FACTS) else value
+
+    def opened(self, key: str, kept: bytes) -> Tuple[bytes, bool]:
+        """The value, and whether the seal is right."""
+        if not key.startswith(keys.FACTS):
+            return kept, False
+        value = kept[SEAL_LENGTH:]
+        return value, hmac.compare_digest(kept[:SEAL_LENGTH], self._of(key, value))
+
+    def _of(self, key: str, value: bytes) -> bytes:
+        return hmac.digest(self._key, b"%s %s" % (key.encode(), value), SEAL_DIGEST)

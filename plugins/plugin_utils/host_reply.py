@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every reply of a host enters the controller through this file, which has model/reply.py check it.
 
-Every module of ours that runs on hosts has an action, a HostAction; the action host_task runs Ansible's own modules.
+Every module of ours that runs on hosts has an action, a HostAction, its own or by meta/runtime.yml; the action host_task runs
+Ansible's own modules.
 All of them call the functions here. A reply goes through model/reply.py before anything looks at it. Ansible would turn
 ``ansible_facts`` in a reply into variables, ``add_host`` into hosts, and more: what is not in the module's schema ends
 here.
@@ -22,7 +23,7 @@ from ..module_utils.conductor.silence import NO_ANSWER, unanswered
 from ..module_utils.model import fleet_hints, reply
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.safe_text import clean
-from . import acting, host_ends, host_limits, known_ansible, sent_code, told_once, why_silent
+from . import acting, host_ends, host_limits, known_ansible, screen, sent_code, why_silent
 from .answers_of_hosts import reason_if_closed
 from .inventory_variables import described
 from .plain import plain
@@ -61,9 +62,9 @@ class HostAction(ActionBase):
         known_ansible.without_origin(self._task)
         host = task_vars["inventory_hostname"]
         if not silent:
-            return told_once.failure(self._task, result, host)
+            return screen.failure_told_once(self._task, result, host)
         text = "host %s left out: %s" % (host, reason_if_closed(task_vars, host, _silent(result)))
-        return {"unreachable": True, "changed": False, "msg": told_once.told(text)}
+        return {"unreachable": True, "changed": False, "msg": screen.tell_once(text)}
 
     def _is_ours(self):
         """Whether a role of ours has the task; a play or role of somebody's own may read why it failed."""

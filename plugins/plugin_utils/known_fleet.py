@@ -22,7 +22,7 @@ from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import IDENTITY, uuid_of
 from ..module_utils.model.lifecycle import RESIZED
 from ..module_utils.model.messages import View
-from . import acting, seeds
+from . import acting, receipts
 from .answers_of_hosts import read_reports, replies
 from .controller import new_token
 from .driving import carry_out
@@ -70,7 +70,7 @@ def known_fleet(
         instances_of(reported, names, moving, views, planned, specs, migrates),
         catalogs.shared.placement,
         catalogs.shared.aggregate_documents(plain(task_vars["groups"])),
-        seeds.seed(action.own_variables(task_vars, [seeds.SEED])),
+        receipts.seed(action.own_variables(task_vars, [receipts.SEED])),
     )
     return Known(found, reported, moving, views, _flavors(catalogs, inventory.values()))
 

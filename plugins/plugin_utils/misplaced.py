@@ -12,7 +12,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
 from ansible.parsing.vault import EncryptedString
 
 from ..module_utils.model import input_hints
-from ..module_utils.model.errors import BerthError, InvalidInput, joined
+from ..module_utils.model.errors import BerthError, InvalidInput, joined, shortened
 from .inventory_variables import CATALOG, INSTANCE
 from .screen import warn
 
@@ -79,5 +79,4 @@ def check_vars_of_play(task_vars: Mapping[str, Any], own: Mapping[str, Any]) -> 
 
 
 def listed(names: List[str]) -> str:
-    more = " and %d more" % (len(names) - MOST_NAMED) if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
+    return shortened(names, MOST_NAMED)

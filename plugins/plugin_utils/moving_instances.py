@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import secrets
 import time
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Collection, Dict, List, NamedTuple, Optional
 
 from ansible.errors import AnsibleError
 
@@ -30,7 +30,6 @@ from .plain import plain
 from .plan_moves import PlanMoves
 from .reading import read
 from .screen import say
-from .second_look import after_second_look, of_one
 
 FACTS = "__berth_facts"
 READ = {**dict.fromkeys(BESIDE_FACTS, False), "digests": True, "moves": True, "must_answer": True, "most": None}
@@ -42,6 +41,8 @@ CONSENT = {
     "crashed": "berth_confirm_crashed",
     "revert_volumes": "berth_revert_volumes",
 }
+# The parts of what a run found that are about no single instances; each other one lists names, or maps them.
+OF_THE_WHOLE = ("id", "action", "names", "operation", "left_out", "run")
 
 
 class Asked(NamedTuple):
@@ -229,3 +230,28 @@ def states_of(said: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
     return [
         {part: value for part, value in event.items() if part not in ("ended", "changed", "took")} for event in changes
     ]
+
+
+def after_second_look(first: Dict[str, Any], second: Dict[str, Any], names: Collection[str]) -> Dict[str, Any]:
+    """What a run found, after it has looked again for ``names``, which it met in a move that had ended: of them counts what the
+    second look found, of all others what the first did. Who did not answer (``left_out``) is as the second look has it."""
+
+    def part(key: str) -> Any:
+        old, new = first[key], second[key]
+        if isinstance(old, dict):
+            return {**{name: value for name, value in old.items() if name not in names}, **new}
+        return [name for name in old if name not in names] + new
+
+    kept = {key: first[key] for key in OF_THE_WHOLE if key in first}
+    return {**kept, **{key: part(key) for key in second if key not in OF_THE_WHOLE}, "left_out": second["left_out"]}
+
+
+def of_one(found: Dict[str, Any], name: str) -> Dict[str, Any]:
+    """The part of it that is about one instance."""
+
+    def part(known: Any) -> Any:
+        if isinstance(known, dict):
+            return {name: known[name]} if name in known else {}
+        return [each for each in known if each == name]
+
+    return {key: known if key in OF_THE_WHOLE else part(known) for key, known in found.items()}

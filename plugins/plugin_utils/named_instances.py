@@ -15,16 +15,6 @@ from .host_reply import HostAction
 Arguments = Dict[str, Any]
 
 
-class NamedAction(HostAction):
-    """An action whose task may give names. ``with_uuids``: what makes of its arguments those that the host gets."""
-
-    with_uuids: Callable[[Arguments], Arguments]
-
-    def on_host(self, task_vars):
-        self._task.args = type(self).with_uuids(self._task.args)
-        return super().on_host(task_vars)
-
-
 def of_instance(args: Arguments) -> Arguments:
     """The arguments of a module about one instance. With state adopted the name is one to give. Raises InvalidInput."""
     if args.get("uuid") or args.get("state") == "adopted" or "name" not in args:
@@ -64,3 +54,23 @@ def _of_names(uuid_of: Callable[[str, str], str], args: Arguments) -> Arguments:
 
 def _uuid(uuid_of: Callable[[str, str], str], args: Arguments, name: Any) -> str:
     return uuid_of(project_of({"berth_project": args.get("project_id")}), check_name(name))
+
+
+# Module -> what makes of its arguments those that the host gets. Module volume has an action of its own.
+WITH_UUIDS: Dict[str, Callable[[Arguments], Arguments]] = {
+    "instance": of_instance,
+    "instance_backup": of_instance,
+    "instance_copy": of_instance,
+    "instance_info": of_instances,
+    "volume_info": of_volumes,
+}
+
+
+class NamedAction(HostAction):
+    """An action whose task may give names, if it is about instances or volumes."""
+
+    def on_host(self, task_vars):
+        name = self._task.action.rpartition(".")[2]
+        if name in WITH_UUIDS:
+            self._task.args = WITH_UUIDS[name](self._task.args)
+        return super().on_host(task_vars)

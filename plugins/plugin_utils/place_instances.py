@@ -38,11 +38,10 @@ from . import (
     receipts,
     registry_access,
     remembered_failures,
-    seeds,
     uploads,
 )
 from .answers_of_hosts import FOUND, all_hosts, known_of, read_reports, reader, replies
-from .controller import ControllerAction, new_token, outcomes_reported, plan_result
+from .controller import ControllerAction, documented, new_token, outcomes_reported, plan_result
 from .documents import no_mapping
 from .driving import carry_out
 from .inventory_variables import (
@@ -82,7 +81,7 @@ RUN = (
     "berth_min_count",
     "berth_name",
     "berth_rebuild_lost",
-    seeds.SEED,
+    receipts.SEED,
     "berth_strict_uniqueness",
     "berth_without_majority",
 )
@@ -268,15 +267,7 @@ def no_place(failures):
 
 
 class PlaceInstances(ControllerAction):
-    argument_spec = {
-        "instances": {"type": "list", "elements": "str", "default": []},
-        "hosts": {"type": "list", "elements": "str"},
-        "options": {"type": "dict", "default": {}},
-        "seed": {"type": "int"},
-        "receipt_dir": {"type": "path"},
-        "plan": {"type": "bool", "default": False},
-        "take_over": {"type": "bool", "default": False},
-    }
+    argument_spec = documented("placement")
 
     def reported(self, result):
         """The outcomes of a plan; None while the run continues; of no plan, or of an empty one, what was chosen."""
@@ -323,7 +314,7 @@ class PlaceInstances(ControllerAction):
             fleet,
             options,
             aggregates,
-            seed=seeds.seed(run_variables, args["seed"], approval.seed_of(approved or {})),
+            seed=receipts.seed(run_variables, args["seed"], approval.seed_of(approved or {})),
             explained=bool(keeping.most_bytes or verbosity() or not args["plan"]),
         )
         for line in (
@@ -477,7 +468,7 @@ class PlaceInstances(ControllerAction):
         """Other hosts for instances whose hosts other runs have filled meanwhile; none that nobody approved."""
         given = self.own_variables(task_vars, RUN)
         approved = _approved(given)
-        seed = seeds.seed(given, None, approval.seed_of(approved or {}))
+        seed = receipts.seed(given, None, approval.seed_of(approved or {}))
         aggregates = catalog.aggregate_documents(plain(task_vars["groups"]))
         placing.place(instances, fleet, catalog.placement, aggregates, seed=seed, explained=False)
         if approved is not None:

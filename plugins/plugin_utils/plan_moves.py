@@ -11,9 +11,9 @@ from ..module_utils.conductor.plan import FAILED
 from ..module_utils.conductor.procedures.plan_moves import KINDS, Subject, Wanted, plan_moves
 from ..module_utils.model.identity import IDENTITY, project_of, uuid_of
 from ..module_utils.placement.request import resize_request
-from . import acting, move_options, receipts, registry_access, seeds
+from . import acting, move_options, receipts, registry_access
 from .answers_of_hosts import all_hosts, known_of, read_reports, replies
-from .controller import ControllerAction, new_token
+from .controller import ControllerAction, documented, new_token
 from .driving import carry_out
 from .inventory_differences import InventoryDifferences, owner
 from .inventory_variables import kvm_hosts, lost_hosts, raw_vars, variables, who_locked
@@ -29,28 +29,7 @@ GOES_WITH, DRAINS = "__berth_goes_with", "__berth_drains"
 
 
 class PlanMoves(ControllerAction):
-    argument_spec = {
-        "instances": {"type": "list", "elements": "str", "required": True},
-        "hosts": {"type": "list", "elements": "str"},
-        "action": {
-            "type": "str",
-            "required": True,
-            "choices": [
-                "resize",
-                "cold_migrate",
-                "live_migrate",
-                "migrate",
-                "confirm",
-                "revert",
-                "abort",
-                "delete",
-                "confirm_due",
-            ],
-        },
-        "allow_same_host": {"type": "bool", "default": False},
-        "target": {"type": "str"},
-        "selected": {"type": "bool", "default": True},
-    }
+    argument_spec = documented("plan_moves")
 
     def reported(self, result):
         moves = result["ansible_facts"]["berth_moves"]
@@ -144,7 +123,7 @@ class PlanMoves(ControllerAction):
             fleet,
             catalog.placement,
             catalog.aggregate_documents(plain(task_vars["groups"])),
-            seed=seeds.seed(self.own_variables(task_vars, [seeds.SEED])),
+            seed=receipts.seed(self.own_variables(task_vars, [receipts.SEED])),
             explained=bool(keeping.most_bytes or verbosity()),
         )
         if verbosity() or any(instance.get("state") == FAILED for instance in instances.values()):

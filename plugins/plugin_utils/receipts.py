@@ -13,15 +13,17 @@ import calendar
 import contextlib
 import os
 import re
+import secrets
 import stat
 import time
-from typing import Any, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, ContextManager, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..module_utils.model.errors import BerthError, InvalidInput
 from ..module_utils.model.schema import Text, Whole
 from ..module_utils.placement import receipt_file
 from ..module_utils.placement.explain import document, documents, host_rows
 from ..module_utils.placement.receipt_file import ReceiptInvalid, decide_again
+from ..module_utils.placement.weighing import MOST_SEED
 from . import acting, state_directory
 from .documents import write_document
 from .plain import number
@@ -35,6 +37,8 @@ FOLDER = "receipts"
 OURS = re.compile(r"[0-9]{8}T[0-9]{6}Z-r-[0-9a-f]{8}-[a-z_]+\.receipt\.gz")
 IN_NAME = "%Y%m%dT%H%M%SZ"
 LAST_SECOND = 253402300799  # of the year 9999, whose name is the last
+SEED = "berth_seed"
+_OF_SEED = Whole(0, MOST_SEED)
 DEFAULTS = {"berth_receipts_days": 30, "berth_receipts_mb": 64}
 MOST_BYTES = 1 << 28  # of a file that is read
 FIRST_PART = 1 << 20  # bytes of a file that contain its first line
@@ -227,3 +231,12 @@ def _decision(head: Dict[str, Any], explained: Dict[str, Any]) -> Dict[str, Any]
         "error": (explained["error"] or {}).get("message", ""),
         "hosts": hosts,
     }
+
+
+def seed(variables: Mapping[str, Any], option: Optional[int] = None, approved: Optional[int] = None) -> int:
+    """The seed of a decision's random choices: that of the task's ``option``, of the variable, or of what was approved; else one
+    that is drawn for this decision alone. With the same one, controllers that decide at the same time would all choose the same
+    host. Raises InvalidInput.
+    """
+    given = [value for value in (option, number(variables.get(SEED)), approved) if value is not None]
+    return _OF_SEED.check(given[0], SEED) if given else secrets.randbelow(MOST_SEED + 1)

@@ -24,8 +24,7 @@ from ..module_utils.model import registry_hints
 from ..module_utils.model.messages import Document
 from ..module_utils.model.schema import Text
 from . import authority, trust
-from .etcd import Etcd, Member
-from .registry_seal import Seal
+from .etcd import Etcd, Member, Seal
 
 VARIABLE = "berth_registry"
 ALONE = "embedded"  # the hosts alone, as where there is no such variable

@@ -6,14 +6,14 @@ to stderr if a callback writes JSON or XML to stdout."""
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any, Dict, List
 
 from ansible import constants as C  # noqa: N812 -- Ansible's usual name for them
 from ansible.errors import AnsibleError
 from ansible.utils.color import stringc
 from ansible.utils.display import Display
 
-from ..module_utils.model.line import CHANGED, FAILED, LEFT_OUT, UNCHANGED, WARNING, Line
+from ..module_utils.model.line import CHANGED, FAILED, LEFT_OUT, UNCHANGED, WARNING, Line, marked
 from ..module_utils.model.safe_text import visible
 
 # The setting of Ansible with the colour of each kind of line.
@@ -88,3 +88,33 @@ def columns() -> int:
 def verbosity() -> int:
     """The number of -v of the run."""
     return Display().verbosity
+
+
+def tell_once(text: str, short: str = "see above") -> str:
+    """Tell ``text`` now; what remains to be said of it at the end of the task."""
+    if is_for_programs(C.DEFAULT_STDOUT_CALLBACK):
+        return text
+    say("", *marked(FAILED, [text]), "")
+    return short
+
+
+def failure_told_once(task: Any, result: Dict[str, Any], host: str = "") -> Dict[str, Any]:
+    """What Ansible gets of the failed result of a task of ours, which is told here: Ansible would write it twice, with lines of a
+    playbook, and once more as JSON. A document for programs has all of it, and so has a play of somebody's own that goes on after
+    it. ``host``: which one failed, if not all of the run."""
+    if is_for_programs(C.DEFAULT_STDOUT_CALLBACK) or _is_read(task):
+        return result
+    text, code = str(result["msg"]), str(result["error_code"])
+    begin = "%s: " % host if host else ""
+    full = text if text.startswith(code) else "%s: %s" % (code, text)
+    return {"failed": True, "error_code": code, "msg": tell_once(begin + full, "%s: see above" % code)}
+
+
+def _is_read(task: Any) -> bool:
+    """Whether a play of somebody's own goes on after it, and reads why it failed in the result."""
+    if getattr(task, "ignore_errors", None):
+        return True
+    block = task._parent
+    while block is not None and not getattr(block, "rescue", None):
+        block = block._parent
+    return block is not None

@@ -35,7 +35,6 @@ from . import (
     move_options,
     receipts,
     registry_access,
-    seeds,
 )
 from .inventory_variables import CATALOG, INSTANCE, ITS_HOST, raw_vars, variables
 from .misplaced import ROLE, listed, warn_of_misplaced
@@ -187,7 +186,7 @@ RUN: Dict[str, Any] = {
     "berth_rescue_image": NAME,
     "berth_restore_discards": NAME,
     "berth_revert_volumes": Switch(),
-    seeds.SEED: Number(0, MOST_SEED),
+    receipts.SEED: Number(0, MOST_SEED),
     "berth_set_aside_on": NAME,
     "berth_since": Since(),
     "berth_snapshot": Name("(%s)?\\Z" % snapshots.NAME, snapshots.NAME_RULE, snapshots.LONGEST_NAME, empty=True),

@@ -47,7 +47,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry impor
 from ansible_collections.berth.kvm.plugins.module_utils.model import host_document  # noqa: E402
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError  # noqa: E402
 from ansible_collections.berth.kvm.plugins.plugin_utils import etcd  # noqa: E402
-from ansible_collections.berth.kvm.plugins.plugin_utils.registry_seal import Seal  # noqa: E402
+from ansible_collections.berth.kvm.plugins.plugin_utils.etcd import Seal  # noqa: E402
 
 META = {"schema": keys.SCHEMA, "incarnation": "one", "kind": "etcd", "open": True}
 Etcd = functools.partial(etcd.Etcd, seal=Seal(b"of all controllers"))

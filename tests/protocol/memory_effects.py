@@ -13,7 +13,7 @@ from memory_volumes import VolumeEffects, Volumes
 from ansible_collections.berth.kvm.plugins.module_utils.compute.durable import StateNotWritten
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.grow import GuestNotGrown
-from ansible_collections.berth.kvm.plugins.module_utils.model import state_hints, update_hints, volumes
+from ansible_collections.berth.kvm.plugins.module_utils.model import operation_hints, state_hints, volumes
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import BerthError
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import RunEnded
 from ansible_collections.berth.kvm.plugins.module_utils.model.unknown_names import NetworkNotFound
@@ -288,7 +288,7 @@ class Effects(VolumeEffects):
 
     def grow(self, record):
         if self.world.__dict__.get("takes_no_more"):
-            raise GuestNotGrown("no free memory device slot", hint=update_hints.stop_and_resize(record.name))
+            raise GuestNotGrown("no free memory device slot", hint=operation_hints.stop_and_resize(record.name))
         self.world.tick()
         self.world.flavor = "between"
         self.world.tick()

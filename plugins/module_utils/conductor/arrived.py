@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Collection, Dict, Optional
 
 from ..model.lifecycle import ALIVE, OUT
-from . import notes, older_copy
+from . import copies, notes
 from .fleet import Fleet, Place
 
 
@@ -38,7 +38,7 @@ def check(
     """Raise what notes.check_owner raises if another host may have had the instance later; RecordMissing if another owner
     answers without a record, however late the source says that it let go, and nobody has ``chosen`` the copy on ``host``."""
     generation, answers = _reached(source), fleet.answers(lost_hosts)
-    noted = older_copy.agreed(fleet, name, uuid, host, notes.NEVER, chosen, answers)
+    noted = copies.agreed(fleet, name, uuid, host, notes.NEVER, chosen, answers)
     notes.check_owner(name, source["host"], generation, noted.apart_from(host, answers), answers)
 
 

@@ -36,8 +36,7 @@ from ..model.messages import Document
 from ..placement.text import table
 from . import addressing, bridges, copies, drift, majority, own_uuids, silence, unconfirmed, unlisted, volume_hosts
 from .fleet import Fleet, Place
-from .interrupted import to_end
-from .locate import left_of_ended_move, stray_hint
+from .locate import left_of_ended_move, stray_hint, to_end
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 SEVERITIES = (ERROR, WARNING, NOTE)

@@ -18,7 +18,6 @@ from ..model import (
     operation_hints,
     packet_hints,
     packet_words,
-    update_hints,
     updates,
     volume_hints,
 )
@@ -73,7 +72,7 @@ def of_data_disks(name: str, has: Mapping[str, int], spec: Mapping[str, Any]) ->
     if not lacks + stays:
         return None
     ways = [hints.update_disks_to_follow(name)] * bool(lacks)
-    ways += [update_hints.discard(name, unnamed)] * bool(unnamed)
+    ways += [operation_hints.discard(name, unnamed)] * bool(unnamed)
     return ". ".join(["has %s" % ", ".join(lacks + stays), *ways])
 
 
@@ -133,7 +132,7 @@ def _to_follow(name: str, has: str, content: Optional[Document], wanted: Documen
         and content.get("name") == wanted.get("name")
         and not _changed(updates.with_limits(content, wanted), wanted)
     ):
-        return update_hints.update_to_follow(name)
+        return operation_hints.update_to_follow(name)
     try:
         migration.check_grow_only(content or wanted, wanted)
     except CannotResizeDisk as error:
@@ -208,7 +207,7 @@ def _of_kept(name: str, place: Place, wanted: Document) -> Optional[str]:
         differing.append("policy of server group %s" % group)
     if not differing:
         return None
-    return "inventory says other %s. %s" % (_listed(differing), update_hints.update_to_follow(name))
+    return "inventory says other %s. %s" % (_listed(differing), operation_hints.update_to_follow(name))
 
 
 def _other_addresses(place: Place, wanted: Document) -> bool:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 from typing import Any, Collection, Iterable, List, Mapping, Optional, Tuple
 
-from ..model import fleet_hints, hints, state_hints
+from ..model import copy_hints, fleet_hints, hints, state_hints, vm_states
 from ..model.errors import BerthError
-from ..model.lifecycle import ACTIVE, ALIVE, CLAIM, MOVING, OWN, SETTING_ASIDE
+from ..model.lifecycle import ACTIVE, ALIVE, CLAIM, DELETING, MOVING, OWN, SETTING_ASIDE, SHELVING_OFFLOADING, SPAWNING
 from ..model.record import RecordInvalid
-from . import arrived, copies, notes, older_copy, silence, unconfirmed
+from . import arrived, copies, notes, silence, unconfirmed
 from .errors import DomainWithoutRecord, DuplicateInstance, InstanceMoving, InstanceUnknown, RecordOutdated
 from .fleet import STATE_FAULT, Fleet, Place, Stray
 from .locks import lock_of
@@ -79,7 +79,7 @@ def locate_to_take_back(
     host may have; or [].
 
     All hosts have to answer, and no other host may have the instance or have had it later, unless a person has ``chosen`` the
-    copy of this one: see older_copy.py.
+    copy of this one: see copies.py.
     """
     check_none_silent(fleet, name, lost_hosts)
     places = [place for place in fleet.places.get(uuid, ()) if place["role"] != CLAIM]
@@ -105,7 +105,7 @@ def locate_to_take_back(
             name, fleet.notes_on(uuid), answers, hint=functools.partial(fleet_hints.delete_without_record, uuid)
         )
         return []
-    noted = older_copy.agreed(fleet, name, uuid, here[0], generation_of(places), chosen, answers)
+    noted = copies.agreed(fleet, name, uuid, here[0], generation_of(places), chosen, answers)
     noted = noted.apart_from(here[0], answers)
     if not places:
         check_absent(name, noted, answers)
@@ -141,7 +141,7 @@ def _older_or_later(
     running = sorted(place["host"] for place in places if place["power_state"] in ALIVE)
     if [chosen] == owners:
         reached = generation_of(places)
-        noted = older_copy.agreed(fleet, name, uuid, owners[0], reached, chosen, answers)
+        noted = copies.agreed(fleet, name, uuid, owners[0], reached, chosen, answers)
         notes.check_owner(name, owners[0], reached, noted, answers)
         return owners
     if chosen == host and not running:
@@ -326,3 +326,21 @@ def _moving(name: str, uuid: str, places: List[Place]) -> BerthError:
         attr=attr,
         state=state,
     )
+
+
+def to_end(place: Mapping[str, Any], name: str) -> str:
+    """The hint that ends a change which a run began and did not finish."""
+    if is_moving(place):
+        return hints.finish_move(name)
+    if place["phase"] == SETTING_ASIDE:
+        return copy_hints.keep_one_again(name)
+    if place["phase"] != ACTIVE or place["task_state"] == SPAWNING:
+        return fleet_hints.end_it(name, "delete" if place["phase"] == DELETING else "create")
+    if place.get("vm_state") == vm_states.RESCUED:
+        return fleet_hints.end_it(name, "unrescue")
+    if place.get("vm_state") == vm_states.SHELVED:
+        return fleet_hints.end_it(name, "shelve" if place["task_state"] == SHELVING_OFFLOADING else "unshelve")
+    left = {
+        change.task: operation for operation, change in vm_states.CHANGES.items() if change.after != vm_states.ACTIVE
+    }
+    return fleet_hints.end_it(name, left.get(place["task_state"], "start"))

@@ -18,7 +18,7 @@ from ..model.messages import Document, FencingToken, Migration, Side, View
 from ..model.migration import check_grow_only, check_tied_to_host
 from ..model.move_errors import InstanceInvalidState, InstanceNotResized, MigrationEnded
 from . import sequences
-from .interrupted import to_end
+from .locate import to_end
 from .locks import check_unlocked
 from .plan import Alternate, Instance, host_of
 from .sides import Sides

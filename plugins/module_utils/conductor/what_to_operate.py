@@ -11,7 +11,7 @@ from typing import Any, Dict, Optional, Sequence
 from ..model.errors import InvalidInput
 from ..model.messages import Document
 from ..model.vm_states import SHELVED
-from . import addressing, arrived, keep_one, older_copy
+from . import addressing, arrived, copies, keep_one
 from .errors import KvmHostNotFound
 from .fleet import Fleet
 from .gossip import will_own
@@ -69,7 +69,7 @@ def _take_back(_operation: str, fleet: Fleet, name: str, uuid: str, said: Said) 
     """``after``: the generation after which the record begins; a host that was lost and is back must not count as the
     owner. ``moved_by``: the move that brought the guest here, if its source has a record of it."""
     if said.recover_on:
-        _answering(fleet, older_copy.FIELD, said.recover_on)
+        _answering(fleet, copies.FIELD, said.recover_on)
     hosts = locate_to_take_back(fleet, name, uuid, said.lost, said.recover_on)
     if not hosts:
         return {"hosts": []}

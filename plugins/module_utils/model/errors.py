@@ -115,10 +115,10 @@ def worded(message: str, rule: Optional[str], hint: Optional[str]) -> str:
     return message + (" (%s)" % rule if rule else "") + (". " + hint if hint else "")
 
 
-def shortened(names: List[str]) -> str:
+def shortened(names: List[str], most: int = MOST_NAMED) -> str:
     """The first names, and how many more there are."""
-    more = " and %d more" % (len(names) - MOST_NAMED) if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
+    more = " and %d more" % (len(names) - most) if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def together(checks: Iterable[Callable[[], Any]]) -> List[Any]:

@@ -50,7 +50,7 @@ def new_migration(
     the one in which a live guest arrived; ``grown`` is whether a guest gets the new flavor while it runs; ``shared`` is
     whether both hosts share the storage, as the destination finds out; ``confirm_window`` is in seconds, 0 = never
     confirmed automatically; ``waits_since`` is the destination's time since its boot when it took over, see
-    confirm_window.py. The destination adds ``arriving``: the bytes to copy.
+    compute/guest/summary.py. The destination adds ``arriving``: the bytes to copy.
     """
     return {
         "id": op,

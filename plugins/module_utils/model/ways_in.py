@@ -10,6 +10,7 @@ import binascii
 from typing import Any, Dict, List, Mapping, Optional
 
 from . import clones, input_hints, volumes
+from .errors import shortened
 from .guest_settings import GuestSettings, is_true
 from .messages import Document
 
@@ -51,9 +52,6 @@ def _parts(blob: bytes, whole: bool) -> List[bytes]:
     return parts
 
 
-MOST_NAMED = 10
-
-
 def lacks(spec: Document, seed: Mapping[str, Any]) -> List[str]:
     """Return what a request with its seed lacks, each as a sentence about the instance, with what to do."""
     faults = {key: key_fault(key) for key in seed.get("ssh_keys") or ()}
@@ -79,9 +77,4 @@ def warnings(lacking: Mapping[str, List[str]]) -> List[str]:
     for name, sentences in sorted(lacking.items()):
         for sentence in sentences:
             about.setdefault(sentence, []).append(name)
-    return ["%s: %s" % (_named(names), sentence) for sentence, names in about.items()]
-
-
-def _named(names: List[str]) -> str:
-    more = " and %d more" % (len(names) - MOST_NAMED) if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
+    return ["%s: %s" % (shortened(names), sentence) for sentence, names in about.items()]

@@ -9,22 +9,7 @@ from ..model.errors import BerthError, InvalidInput
 
 
 class NoValidHost(BerthError):
-    """No host can take the request. ``explanation`` has the verdict of every filter on every host."""
-
-    def __init__(self, message, explanation=None, **details):
-        super().__init__(message, **details)
-        self._explanation = explanation
-
-    @property
-    def explanation(self):
-        """Computed when it is first read."""
-        if callable(self._explanation):
-            self._explanation = self._explanation()
-        return self._explanation
-
-    @explanation.setter
-    def explanation(self, value):
-        self._explanation = value
+    """No host can take the request."""
 
 
 class ClaimFailed(BerthError):

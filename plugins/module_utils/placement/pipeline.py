@@ -138,7 +138,6 @@ class Pipeline:
             if not explain:
                 self.rng.setstate(state)
                 return self.run(spec, True)
-            error.explanation = trace
             return RequestResult(spec, (), error, trace)
         if spec.is_rebuild:
             self._restore(spec, topology, hosts_before)

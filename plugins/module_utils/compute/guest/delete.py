@@ -15,7 +15,7 @@ from .. import paths
 from ..disk import disk, disk_chain, owner, volume
 from ..record import journal
 from ..record.volume_store import VolumeStore
-from . import domain, domain_xml, found_files, gate
+from . import disk_users, domain, domain_xml, gate
 from .summary import is_made
 
 
@@ -86,5 +86,5 @@ def sweep(instance, record=None):
     name = record.name if record else None
     for pool_path in pools:
         found = disk.remove_all(pool_path, instance.uuid, name, instance.host.identify()) or found
-    found = bool(record) and found_files.remove(instance.host.connection, record) or found
+    found = bool(record) and disk_users.remove_found(instance.host.connection, record) or found
     return paths.remove_console_logs(instance.uuid) or found

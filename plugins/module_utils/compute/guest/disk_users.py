@@ -159,3 +159,20 @@ def _check(host, record, hint, of_volumes, only_running=False):
             instance=record.name,
             host=name,
         )
+
+
+def remove_found(connection, record):
+    """Remove the disks and UEFI variables of an adopted instance that lie where they were found, but none that another guest has as
+    a disk or below one. Return whether there was one."""
+    files = adopted.files(record.spec)
+    if not files:
+        return False
+    users = files_of_each(connection)
+    of_others = {path for uuid, used in users.items() if uuid != record.uuid for path in used}
+    gone = [path for path in files if os.path.realpath(path) not in of_others]
+    # a link and what it leads to
+    removed = [paths.remove(each) for path in gone for each in (os.path.realpath(path), path)]
+    for directory in {os.path.dirname(path) for path in gone}:
+        if os.path.isdir(directory):
+            paths.sync_directory(directory)
+    return any(removed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from xml.etree import ElementTree
 
-from ...model import update_hints
+from ...model import operation_hints
 from ...model.errors import BerthError
 from ..connection import require_libvirt
 from ..errors import BuildFailed, GuestNotSupported
@@ -39,7 +39,7 @@ def grow(guest, record):
         raise GuestNotGrown(
             "the running guest of %s cannot get %d vCPUs and %d MiB of memory: %s"
             % (record.name, flavor["vcpus"], flavor["memory_mb"], error),
-            hint=update_hints.stop_and_resize(record.name),
+            hint=operation_hints.stop_and_resize(record.name),
         )
 
 

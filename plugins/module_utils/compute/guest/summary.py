@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from ...model import data_disks, shelves, snapshots, vm_states, volumes
-from ...model.confirm_window import confirm_in
 from ...model.identity import is_uuid
 from ...model.lifecycle import ACTIVE, ALIVE, OUT, OWN, SPAWNING
 from ...model.safe_text import clean
@@ -124,3 +124,15 @@ def is_started(host, record):
 
 def is_as_its_record_says(host, record):
     return record.vm_state in vm_states.VM_STATES and is_in(host, record, record.vm_state)
+
+
+def confirm_in(migration, now):
+    """Seconds until a resize is confirmed automatically, 0 if it is due, None for never. ``now`` is {boot_id, uptime} of the
+    host that took over: no other clock is used, and setting a clock changes nothing. A reboot restarts the window, because
+    nobody knows how long the host was off.
+    """
+    window, since = migration["confirm_window"], migration.get("waits_since")
+    if not window or not since:
+        return None
+    began = since["uptime"] if since["boot_id"] == now["boot_id"] else 0
+    return max(0, math.ceil(began + window - now["uptime"]))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 
-from ...model import address_clash, data_disks, update_hints, updates
+from ...model import address_clash, data_disks, operation_hints, updates
 from ...model.errors import BerthError
 from ...model.request_spec import RequestSpec
 from .. import paths
@@ -152,7 +152,7 @@ def _unplug(instance, record, macs):
         if not domain.detach_nic(guest, mac, TIMEOUT):
             raise NicNotDetached(
                 "the guest of %s does not release network interface %s in %d s" % (record.name, mac, TIMEOUT),
-                hint=update_hints.stop_and_update(record.name),
+                hint=operation_hints.stop_and_update(record.name),
             )
 
 
@@ -198,7 +198,7 @@ def _attach(instance, guest, record, macs):
         except (BuildFailed, GuestNotSupported) as error:
             raise NicNotAttached(
                 "the running guest of %s cannot get network interface %s: %s" % (record.name, mac, error),
-                hint=update_hints.stop_and_update(record.name),
+                hint=operation_hints.stop_and_update(record.name),
             )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 from xml.etree import ElementTree
 
-from ...model import adopted, adopted_update, update_hints, updates
+from ...model import adopted, adopted_update, operation_hints, updates
 from ..connection import require_libvirt
 from ..errors import BuildFailed, GuestNotSupported
 from ..record import journal
@@ -111,7 +111,7 @@ def _unplug(instance: Any, record: Any, macs: Sequence[str]) -> None:
         if not domain.detach_nic(guest, mac, TIMEOUT):
             raise NicNotDetached(
                 "the guest of %s does not release network interface %s in %d s" % (record.name, mac, TIMEOUT),
-                hint=update_hints.stop_and_update(record.name),
+                hint=operation_hints.stop_and_update(record.name),
             )
 
 
@@ -143,7 +143,7 @@ def _attach(instance: Any, guest: Any, record: Any, mac: str) -> None:
     except (BuildFailed, GuestNotSupported) as error:
         raise NicNotAttached(
             "the guest of %s cannot get network interface %s: %s" % (record.name, mac, error),
-            hint=update_hints.stop_and_update(record.name),
+            hint=operation_hints.stop_and_update(record.name),
         )
 
 

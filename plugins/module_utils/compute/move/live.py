@@ -17,7 +17,7 @@ import threading
 import time
 from xml.etree import ElementTree
 
-from ...model import adopted, adopted_move, hints, host_hints, move_hints
+from ...model import adopted, adopted_move, hints, host_hints, operation_hints
 from ...model.errors import BerthError
 from ...model.move_errors import MigrationError
 from ...model.vm_states import is_meant_paused
@@ -266,7 +266,7 @@ def start(guest, record, pool_path, targets, options, there=None, remote=None):
         _go_on_if_it_can(guest, not is_meant_paused(record))
         hint = host_hints.compare_mtu(copying.address) if copying.stuck else None
         if "onnect to '%s:" % copying.address in str(failed):
-            hint = move_hints.open_ports(copying.address)
+            hint = operation_hints.open_ports(copying.address)
         raise MigrationError("; ".join(filter(None, (limit.ended, copying.why(), "libvirt: %s" % failed))), hint=hint)
     return limit.stopped
 

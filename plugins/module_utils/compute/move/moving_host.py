@@ -24,7 +24,6 @@ from ..guest import (
     disk_users,
     domain,
     domain_xml,
-    found_files,
     gate,
     grow,
     hardware,
@@ -191,7 +190,7 @@ class Effects(Guests, VolumeEffects):
             disks.discard_older(pool_path, record)
         else:
             disk.remove_all(pool_path, record.uuid, record.name, host_uuid)
-        found_files.remove(self.connection, record)
+        disk_users.remove_found(self.connection, record)
         self._volumes(record).forget()
         paths.remove_console_logs(record.uuid)
 
@@ -204,7 +203,7 @@ class Effects(Guests, VolumeEffects):
         if storage.exists(pool_path, record.uuid):
             owner.write(pool_path, record.uuid, host_uuid)
             disk.remove_all(pool_path, record.uuid, record.name, host_uuid)
-        found_files.remove(self.connection, record)
+        disk_users.remove_found(self.connection, record)
         self._volumes(record).settle()
         self._volumes(record).forget_unfinished()
         volume.release(self.host.compute, record)

@@ -115,7 +115,6 @@ class FastPipeline:
                 if random:
                     self.rng.setstate(random)
                 return self.run(spec, True)
-            error.explanation = record
             return RequestResult(spec, (), error, record)
         for index, before in saved.items():
             self.journal.setdefault(index, before)

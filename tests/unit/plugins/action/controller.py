@@ -18,7 +18,7 @@ from ansible.template import Templar
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
-from ansible_collections.berth.kvm.plugins.plugin_utils import run_facts
+from ansible_collections.berth.kvm.plugins.plugin_utils import acting
 
 
 class Controller:
@@ -37,7 +37,7 @@ class Controller:
         self.inventory.reconcile_inventory()
         self.variable_manager = VariableManager(loader=self.loader, inventory=self.inventory)
         for host, values in (facts or {}).items():
-            self.variable_manager.set_host_facts(host, run_facts.stamped({"ansible_facts": values})["ansible_facts"])
+            self.variable_manager.set_host_facts(host, acting.stamped({"ansible_facts": values})["ansible_facts"])
         self.hostvars = HostVars(inventory=self.inventory, variable_manager=self.variable_manager, loader=self.loader)
         self.play = Play.load(
             {"hosts": "localhost", "gather_facts": "no"}, variable_manager=self.variable_manager, loader=self.loader

@@ -12,7 +12,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.host import regi
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import RegistryRefused, RegistryUnknown
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.steps import Scan, Transact, Write
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import keys
-from ansible_collections.berth.kvm.plugins.plugin_utils import etcd_users, registry_access, registry_members
+from ansible_collections.berth.kvm.plugins.plugin_utils import registry_access, registry_members
 
 UUID, OTHER = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "11111111-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 HOST = registry_access.HOST
@@ -39,7 +39,7 @@ class CutOff(Exception):
 
 def test_a_controller_reaches_berths_keys_alone_and_nobody_does_without_a_login(member, tmp_path):
     nobody = engine(member, tmp_path, None)
-    etcd_users.set_up(nobody, registry_members.passwords(str(tmp_path / "ca")))
+    registry_members.set_up_users(nobody, registry_members.passwords(str(tmp_path / "ca")))
     controller = engine(member, tmp_path, registry_access.CONTROLLER)
     assert controller.transact(put(keys.META))["succeeded"] and controller.scan(Scan(keys.PREFIX))["found"]
     for refused in (put("/other"), put("/berth0"), Transact(reads=("/",))):
@@ -53,7 +53,7 @@ def test_a_controller_reaches_berths_keys_alone_and_nobody_does_without_a_login(
 def test_a_host_reads_who_owns_instances_and_nothing_else_and_writes_nothing(member, tmp_path, monkeypatch):
     directory = str(tmp_path / "ca")
     passwords = registry_members.passwords(directory)
-    etcd_users.set_up(engine(member, tmp_path, None), passwords)
+    registry_members.set_up_users(engine(member, tmp_path, None), passwords)
     entry = {**keys.new_instance("web1", "default"), "owner": UUID, "epoch": 3}
     meta = {"schema": keys.SCHEMA, "incarnation": "one", "kind": "etcd", "open": True}
     written = (keys.written(keys.META, meta), keys.written(keys.instance(UUID), entry))
@@ -91,8 +91,10 @@ def test_a_run_that_was_cut_off_anywhere_is_finished_by_the_next(member, tmp_pat
     for done_before[0] in range(1, 13):
         ordered.clear()
         with pytest.raises(CutOff):
-            etcd_users.set_up(engine(member, tmp_path, None), {**passwords, registry_access.ROOT: "of the killed run"})
+            registry_members.set_up_users(
+                engine(member, tmp_path, None), {**passwords, registry_access.ROOT: "of the killed run"}
+            )
     done_before[0] = None
-    etcd_users.set_up(engine(member, tmp_path, None), passwords)
+    registry_members.set_up_users(engine(member, tmp_path, None), passwords)
     assert engine(member, tmp_path, registry_access.CONTROLLER).transact(put(keys.META))["succeeded"]
     assert engine(member, tmp_path, registry_access.ROOT).transact(put("/other"))["succeeded"]

@@ -14,7 +14,6 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures.ste
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import keys
 from ansible_collections.berth.kvm.plugins.plugin_utils import (
     doctor_case,
-    etcd_users,
     registry_access,
     registry_members,
 )
@@ -42,7 +41,7 @@ def test_a_member_with_users_tells_how_it_is(monkeypatch, tmp_path):
     with etcd_process.running_with_tls(tmp_path) as running:
         directory = str(tmp_path / "ca")
         nobody = registry_access.engine(running.members, directory, user=None)
-        etcd_users.set_up(nobody, registry_members.passwords(directory))
+        registry_members.set_up_users(nobody, registry_members.passwords(directory))
         assert codes(monkeypatch, directory, running.members) == ["RegistryEmpty", "RegistryCertificateEnds"]
         controller = registry_access.engine(running.members, directory)
         controller.transact(Transact(writes=(keys.written(keys.META, OPEN),)))

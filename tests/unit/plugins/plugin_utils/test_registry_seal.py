@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.registry import keys
-from ansible_collections.berth.kvm.plugins.plugin_utils import authority, registry_access, registry_seal
-from ansible_collections.berth.kvm.plugins.plugin_utils.registry_seal import Seal
+from ansible_collections.berth.kvm.plugins.plugin_utils import authority, etcd, registry_access
+from ansible_collections.berth.kvm.plugins.plugin_utils.etcd import Seal
 
 KEY, OTHER = keys.facts("0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"), keys.facts("1b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a")
 OWN = Seal(b"of all controllers")
@@ -25,7 +25,7 @@ def test_another_controller_of_the_fleet_knows_the_seal():
         (KEY, OWN.sealed(KEY, b"facts") + b"!"),
         (OTHER, OWN.sealed(KEY, b"facts")),
         (KEY, Seal(b"of a member").sealed(KEY, b"facts")),
-        (KEY, bytes(registry_seal.LENGTH) + b"facts"),
+        (KEY, bytes(etcd.SEAL_LENGTH) + b"facts"),
         (KEY, b"short"),
         (KEY, b""),
     ],
@@ -36,7 +36,7 @@ def test_what_no_controller_has_written_there_is_not_sealed(key, kept):
 
 
 def test_what_another_version_has_checked_is_not_sealed(monkeypatch):
-    monkeypatch.setattr(registry_seal, "COLLECTION_VERSION", "0.9.0")
+    monkeypatch.setattr(etcd, "COLLECTION_VERSION", "0.9.0")
     kept = Seal(b"of all controllers").sealed(KEY, b"facts")
     assert OWN.opened(KEY, kept) == (b"facts", False)
 

@@ -7,7 +7,7 @@ move, the old run can do no further step of it.
 
 from __future__ import annotations
 
-from ....model import confirm_window, hints, lifecycle, travelled_history, vm_states
+from ....model import hints, lifecycle, travelled_history, vm_states
 from ....model import migration as names
 from ....model.lifecycle import CONFIRMING, KEEP, OUT, OWN, RESIZED
 from ....model.move_errors import (
@@ -17,6 +17,7 @@ from ....model.move_errors import (
     MigrationFenced,
     MigrationNotReady,
 )
+from ...guest import summary
 from ...record import journal
 
 CONFIRMED, REVERTED_EVENT, GIVEN_UP = "confirmed", "reverted", "given up"
@@ -97,7 +98,7 @@ def view_of(host, record):
 def confirm_in(host, record):
     """Return the seconds until an unconfirmed resize on this host is due, 0 if it is, or None."""
     waits = is_past(record, record.op, (OWN, RESIZED))
-    return confirm_window.confirm_in(record.migration, host.since_boot()) if waits else None
+    return summary.confirm_in(record.migration, host.since_boot()) if waits else None
 
 
 def last_move(record):

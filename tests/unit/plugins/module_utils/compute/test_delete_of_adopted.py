@@ -12,7 +12,7 @@ from adopt_case import OWN_UUID, Found
 from instance_case import Killed
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DisksUsed
-from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import found_files, gate, given_up
+from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import disk_users, gate, given_up
 
 DELETE_STEPS = ["delete begin", "delete permit", "delete domain", "delete disks", "delete volumes", "delete record"]
 
@@ -70,7 +70,7 @@ def test_a_disk_that_another_guest_got_meanwhile_stays(guest):
     guest.adopt()
     other = "6" + OWN_UUID[1:]
     guest.host.connection.defineXMLFlags(guest.domain.xml.replace(OWN_UUID, other).replace("Web_1", "copy"))
-    found_files.remove(guest.host.connection, guest.record)
+    disk_users.remove_found(guest.host.connection, guest.record)
     assert "web1.img" in left(guest)
 
 

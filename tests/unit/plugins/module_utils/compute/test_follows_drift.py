@@ -12,7 +12,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import net
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, operation_hints, update_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, operation_hints
 
 NIC = {"network": "lan", "type": "bridge", "source": "br0", "mac": "02:00:00:00:00:01", "address": None}
 OPEN = {"groups": [], "rules": None, "allowed": []}
@@ -63,7 +63,7 @@ def test_other_networks_keys_and_limits_are_followed_by_an_update(web, monkeypat
     nic = {**NIC, "source": "br1", "security": OPEN}
     web.spec = {**web.spec, "networks": [nic], "ssh_keys_digest": "others", "flavor": limited}
     said = told(web)
-    assert len(said) == 2 and all(each.endswith(". " + update_hints.update_to_follow("web1")) for each in said)
+    assert len(said) == 2 and all(each.endswith(". " + operation_hints.update_to_follow("web1")) for each in said)
     update.update(
         web.instance(),
         {"spec": web.spec, "seed": web.seed, "disks": [], "volumes": None, "discards": [], "only_claim": False},

@@ -30,7 +30,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.set_aside 
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest.update_disks import update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import doctor as host_doctor
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record.record_copy import take_back
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor, interrupted
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import doctor, locate
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.outcome_of_create import left_as_found
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
     fleet_hints,
@@ -156,7 +156,7 @@ def test_a_rescue_that_is_killed_at_any_step_is_ended_by_the_next_one_or_taken_b
                 "op": None,
                 "role": "OWN",
             }
-            assert interrupted.to_end(place, "web1") == fleet_hints.end_it("web1", "unrescue")
+            assert locate.to_end(place, "web1") == fleet_hints.end_it("web1", "unrescue")
         web.act(end)
         assert web.state() == state and web.boots_from() == [boots]
         assert not web.act(end)

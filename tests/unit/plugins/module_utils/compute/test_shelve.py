@@ -32,7 +32,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import ba
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import acts, gate, shelve
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import doctor
 from ansible_collections.berth.kvm.plugins.module_utils.compute.record import drained
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import interrupted
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import locate
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.outcome_of_create import left_as_found
 from ansible_collections.berth.kvm.plugins.module_utils.model import (
     fleet_hints,
@@ -349,7 +349,7 @@ def test_snapshots_are_in_no_backup_so_it_is_refused_with_the_guest_running(web)
 @pytest.mark.parametrize("task, ended_by", [("shelving_offloading", "shelve"), ("unshelving", "unshelve")])
 def test_what_a_killed_run_left_is_ended_by_its_own_operation(task, ended_by):
     found = {"role": "OWN", "phase": "active", "task_state": task, "vm_state": "shelved_offloaded"}
-    assert interrupted.to_end(found, "web1") == fleet_hints.end_it("web1", ended_by)
+    assert locate.to_end(found, "web1") == fleet_hints.end_it("web1", ended_by)
 
 
 def test_the_doctor_does_not_miss_a_guest_that_is_shelved(web):

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.berth.kvm.plugins.module_utils.compute.host import facts
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import drift
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.fleet import read_fleet
-from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, operation_hints, update_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, hints, operation_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.catalog import Catalog
 from ansible_collections.berth.kvm.plugins.module_utils.model.packet_hints import filter_nics
 from ansible_collections.berth.kvm.plugins.module_utils.model.record import Record
@@ -39,7 +39,7 @@ WEB = {
     "berth_networks": [{"network": "lan", "address": "192.0.2.10"}],
 }  # fmt: skip
 RESIZE, ANEW = fleet_hints.resize_to_follow("web1"), hints.make_anew_to_follow("web1")
-UPDATE = update_hints.update_to_follow("web1")
+UPDATE = operation_hints.update_to_follow("web1")
 
 
 def request(given=None, **catalog):

@@ -92,9 +92,9 @@ def test_alternates_are_in_the_cell_of_the_host_that_was_chosen(cell, alternates
 
 def test_no_valid_host_has_the_verdict_of_every_filter_on_every_host():
     hosts = [host("a", memory_mb=1024), host("b", service={"up": False})]
-    error = select_destinations(hosts, [request()]).requests[0].error
-    assert not dict(error.explanation["candidates"]["a"])["capacity"].passed
-    told = {filter_["filter"]: filter_["verdicts"] for filter_ in error.explanation["instances"][0]["filters"]}
+    answer = select_destinations(hosts, [request()]).requests[0]
+    assert isinstance(answer.error, NoValidHost) and not dict(answer.explanation["candidates"]["a"])["capacity"].passed
+    told = {filter_["filter"]: filter_["verdicts"] for filter_ in answer.explanation["instances"][0]["filters"]}
     assert not told["ComputeFilter"]["b"].passed
 
 

@@ -13,7 +13,7 @@ from move_side import SPECS
 
 from ansible_collections.berth.kvm.plugins.module_utils.compute import connection
 from ansible_collections.berth.kvm.plugins.module_utils.compute.move import live
-from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints, move_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import host_hints, operation_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import MigrationError
 
 DISKS = """<domain><devices>
@@ -116,7 +116,7 @@ def test_a_destination_whose_ports_a_firewall_closes_is_named_with_the_ports_to_
     guest.nodes = {}
     with pytest.raises(MigrationError) as told:
         guest.migrate()
-    assert told.value.hint == move_hints.open_ports("192.0.2.2") and "49152-49343" in told.value.hint
+    assert told.value.hint == operation_hints.open_ports("192.0.2.2") and "49152-49343" in told.value.hint
     monkeypatch.setattr(live, "_run", lambda *_: None)
     guest.migrate()
 
