@@ -531,9 +531,9 @@ def without_uuid(name: str) -> str:
     return "To make %s anew: take its berth_uuid out of the inventory, and create it" % name
 
 
-def name_new() -> str:
-    """An instance was to be renamed, and nobody said how."""
-    return "Pass -e berth_new_name=NAME, with --limit of one instance"
+def name_new(variable: str) -> str:
+    """A new name, of an instance or of its image, is missing or would be that of several."""
+    return "Pass -e %s=NAME, with --limit of one instance" % variable
 
 
 def another_new_name() -> str:
