@@ -41,7 +41,7 @@ from . import (
     seeds,
     uploads,
 )
-from .answers_of_hosts import FOUND, all_hosts, known_of, read_reports, reader, replies
+from .answers_of_hosts import FOUND, all_hosts, known_of, none_answered, read_reports, reader, replies
 from .controller import ControllerAction, new_token, outcomes_reported, plan_result
 from .documents import no_mapping
 from .driving import carry_out
@@ -293,6 +293,8 @@ class PlaceInstances(ControllerAction):
         hosts = kvm_hosts(task_vars, args["hosts"])
         names = [name for name in selected(task_vars, args["instances"], hosts) if _is_wanted(task_vars, name)]
         fleet, registry = self._fleet(task_vars, hosts)
+        if names and registry is None and not fleet.documents:
+            raise none_answered(fleet.verdicts)
         places = functools.partial(_places, fleet)
         with beside_catalog.told_with_all(task_vars, names, places):
             catalogs = Catalogs(task_vars, names, hosts, self._loader)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import Dict, List
 
 from ansible.utils.vars import load_extra_vars
 
-from ..module_utils.conductor.errors import NoHostAnswered, RegistryUnknown
+from ..module_utils.conductor.errors import RegistryUnknown
 from ..module_utils.conductor.registry import which_operations
 from ..module_utils.conductor.registry.engine import whereabouts
 from ..module_utils.conductor.registry.moves import named
@@ -22,7 +21,7 @@ from ..module_utils.model.errors import BerthError, shortened
 from ..module_utils.model.identity import IDENTITY, instance_uuid, project_of, uuid_of
 from ..module_utils.model.messages import BESIDE_FACTS
 from . import berth_where, host_ends, registry_access
-from .answers_of_hosts import reason_of
+from .answers_of_hosts import none_answered, reason_of
 from .berth_name import (
     COUNTS,
     NEW_NAME,
@@ -150,8 +149,4 @@ def _uuids(args, task_vars, new_name):
 def check_answers(found):
     """Raise NoHostAnswered if nothing is known about any host."""
     if not any("berth_host" in (reply.get("ansible_facts") or {}) for reply in found.values()):
-        reasons: Dict[str, List[str]] = {}
-        for host, reply in found.items():
-            reasons.setdefault(reason_of(reply), []).append(host)
-        told = "; ".join("%s: %s" % (shortened(hosts), reason) for reason, hosts in reasons.items())
-        raise NoHostAnswered("no host answered: %s" % told)
+        raise none_answered({host: reason_of(reply) for host, reply in found.items()})
