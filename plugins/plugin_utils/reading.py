@@ -110,7 +110,7 @@ def begin(action, task_vars, hosts):
     if OLD_NAME in task_vars:
         warn("the playbook berth.kvm.%s now, and the old name is gone with 2.0.0" % task_vars[OLD_NAME])
     counts = action.own_variables(task_vars, COUNTS)
-    check_name(counts, hosts)
+    check_name(counts, hosts, task_vars["groups"]["all"])
     if is_only_requested(task_vars, str(counts.get("berth_name"))):
         check_no_group("berth_name", str(counts["berth_name"]), task_vars["groups"])
     check_variables(action, task_vars, hosts)
