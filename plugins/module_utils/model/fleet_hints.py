@@ -531,6 +531,11 @@ def without_uuid(name: str) -> str:
     return "To make %s anew: take its berth_uuid out of the inventory, and create it" % name
 
 
+def set_for_all(variable: str) -> str:
+    """A KVM host has a part of the catalog, which is read for instances."""
+    return "Set %s where every instance inherits it, such as in group_vars/all.yml, and remove it here" % variable
+
+
 def name_new(variable: str) -> str:
     """A new name, of an instance or of its image, is missing or would be that of several."""
     return "Pass -e %s=NAME, with --limit of one instance" % variable
