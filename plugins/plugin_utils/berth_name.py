@@ -55,7 +55,7 @@ def _count(values: Mapping[str, Any]) -> Any:
 def check_given(task_vars: Mapping[str, Any], extra_vars: Mapping[str, Any], variable: str) -> None:
     """Check that the variable, if there is one, is of -e: Ansible has no other when it chooses what a playbook imports."""
     if variable in task_vars and variable not in extra_vars:
-        hint = input_hints.give_with_e(variable)
+        hint = fleet_hints.give_with_e(variable)
         raise InvalidInput(variable, task_vars[variable], "a variable of the command line", hint=hint)
 
 

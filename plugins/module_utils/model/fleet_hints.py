@@ -531,6 +531,19 @@ def without_uuid(name: str) -> str:
     return "To make %s anew: take its berth_uuid out of the inventory, and create it" % name
 
 
+def give_with_e(variable: str) -> str:
+    """A variable that only -e can set is one of the inventory, of a playbook or of a role."""
+    return (
+        "Pass -e %s=NAME. A playbook that imports this one selects with berth_instances; a role is about the hosts of its play"
+        % variable
+    )
+
+
+def leave_run_once_out() -> str:
+    """A task would be carried out for the first of the instances of a play alone."""
+    return "Leave it out: one process does the work of all instances of the play anyway"
+
+
 def set_for_all(variable: str) -> str:
     """A KVM host has a part of the catalog, which is read for instances."""
     return "Set %s where every instance inherits it, such as in group_vars/all.yml, and remove it here" % variable

@@ -273,7 +273,7 @@ def test_an_image_that_does_not_arrive_fails_its_instances_alone(create):
 
 def of_host(name, *, uuid="u", batch=("a", "b"), forks=5):
     task_vars = {"inventory_hostname": name, "ansible_play_batch": list(batch), "ansible_forks": forks}
-    return SimpleNamespace(_task=SimpleNamespace(_uuid=uuid)), task_vars
+    return SimpleNamespace(_task=SimpleNamespace(_uuid=uuid, run_once=False)), task_vars
 
 
 def test_what_ended_halfway_is_done_again_by_no_other_process():

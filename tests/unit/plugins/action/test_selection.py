@@ -190,7 +190,7 @@ def test_what_chooses_the_tasks_of_a_playbook_is_refused_where_ansible_does_not_
 ):
     """show with berth_volume in the vars of an import showed the instances instead, and ended well."""
     result = run(action, {}, **{variable: "db"})
-    assert result["error"]["hint"] == input_hints.give_with_e(variable) and variable in result["msg"]
+    assert result["error"]["hint"] == fleet_hints.give_with_e(variable) and variable in result["msg"]
     berth_name.check_given({variable: "db"}, {variable: "db"}, variable)
     berth_name.check_given({}, {}, variable)
 
