@@ -114,6 +114,9 @@ class LocateInstances(ControllerAction):
     def located(self, args, task_vars, again=False):
         """The fact berth_located. ``args``: as of module locate_instances; one in a move is an error if ``again``."""
         hosts, method = kvm_hosts(task_vars, args["hosts"]), args["method"]
+        if method == "adopt" and task_vars.get("ansible_limit") in hosts:
+            host = task_vars["ansible_limit"]
+            raise InvalidInput("--limit", host, "instances, and not a KVM host", hint=fleet_hints.adopt_on(host))
         names = selected(task_vars, args["instances"], hosts)
         check_explicit(self, task_vars, names, args["selected"], method)
         fleet, run_variables = self._fleet(method, task_vars, hosts), self.own_variables(task_vars, RUN)

@@ -510,6 +510,14 @@ def select_on_host(host: str) -> str:
     )
 
 
+def adopt_on(host: str) -> str:
+    """A KVM host is selected where guests are to be adopted."""
+    return (
+        "berth.kvm.adopt -e berth_adopt_on=%s lists its guests that are no instances; with -e berth_name=NAME it adopts one"
+        % host
+    )
+
+
 def select_with_pattern() -> str:
     """A list of names is given as text."""
     return "It is text, not a list. Write : between the names, such as web1:web2. AWX passes the answers of a survey on as text"
