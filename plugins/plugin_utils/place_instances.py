@@ -293,8 +293,6 @@ class PlaceInstances(ControllerAction):
         hosts = kvm_hosts(task_vars, args["hosts"])
         names = [name for name in selected(task_vars, args["instances"], hosts) if _is_wanted(task_vars, name)]
         fleet, registry = self._fleet(task_vars, hosts)
-        if names and registry is None and not fleet.documents:
-            raise none_answered(fleet.verdicts)
         places = functools.partial(_places, fleet)
         with beside_catalog.told_with_all(task_vars, names, places):
             catalogs = Catalogs(task_vars, names, hosts, self._loader)
@@ -361,10 +359,13 @@ class PlaceInstances(ControllerAction):
         return backup_runs.of_lost(self, run.task_vars, list(uuids), uuids, min(run.fleet.documents))
 
     def _fleet(self, task_vars, hosts):
-        """All hosts, and what the registry of this run knows if it has one."""
+        """All hosts, and what the registry of this run knows if it has one. Raises NoHostAnswered if nothing is known of any."""
         access, known = registry_access.of_run(self, task_vars, hosts), known_of(task_vars)
         if not access:
-            return read_reports(task_vars, hosts), None
+            fleet = read_reports(task_vars, hosts)
+            if fleet.verdicts and not fleet.documents:
+                raise none_answered(fleet.verdicts)
+            return fleet, None
         if known is None:
             raise InvalidInput(FOUND, None, "what read_hosts returns for operation: place, over a registry")
         fleet, seen = carry_out(self, task_vars, all_hosts(task_vars, hosts, known), engine=access)[0]
