@@ -14,7 +14,7 @@ from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils import fencing
 from ..plugin_utils.answers_of_hosts import read_reports
 from ..plugin_utils.controller import ControllerAction, documented
-from ..plugin_utils.inventory_variables import kvm_hosts, listed, lost_hosts, variables
+from ..plugin_utils.inventory_variables import kvm_hosts, listed, lost_hosts
 from ..plugin_utils.screen import say
 
 VARIABLE = "berth_kvm_host"
@@ -57,15 +57,7 @@ def _agent(task_vars, host, hosts, fleet):
     if host in fleet.documents:
         raise HostNotLost("%s answers, so it was not switched off" % host, hint=copy_hints.nothing_to_take_over(host))
     silence.check_lost([host], fleet.verdicts)
-    given = variables(task_vars, host, [fencing.VARIABLE]).get(fencing.VARIABLE)
-    if given is None:
-        rule = "in the inventory for this host (%s), or a person sees that it is off" % fencing.FORM
-        raise InvalidInput("%s of %s" % (fencing.VARIABLE, host), None, rule, hint=copy_hints.name_lost_hosts())
-    for other in hosts:
-        if other != host and variables(task_vars, other, [fencing.VARIABLE]).get(fencing.VARIABLE) == given:
-            rule = "options of its own: %s has the same, so the wrong host could be switched off" % other
-            raise InvalidInput("%s of %s" % (fencing.VARIABLE, host), None, rule)
-    return fencing.checked(host, given)
+    return fencing.agent_of(task_vars, host, hosts)
 
 
 def _would(host, path):

@@ -37,7 +37,7 @@ class ActionModule(ControllerAction):
         directory = trust.directory_of(task_vars, [host, *hosts], args["directory"])
         books = self._books(directory)
         if host not in hosts and not (host in lost and any(host in book.hosts for book in books)):
-            raise KvmHostNotFound.of("berth_remove_host", host, hosts)
+            raise KvmHostNotFound.of("berth_remove_host", host, hosts, task_vars["groups"]["all"])
         fleet = read_reports(task_vars, hosts)
         access = registry_access.of_run(self, task_vars, hosts)
         removal = Removal(

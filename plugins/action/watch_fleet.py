@@ -13,14 +13,14 @@ import time
 
 from ..module_utils.conductor import silence, watching
 from ..module_utils.model import copy_hints, hints
-from ..module_utils.model.errors import BerthError
-from ..plugin_utils import fleet_options, state_directory
+from ..module_utils.model.errors import BerthError, shortened, worded
+from ..plugin_utils import fencing, fleet_options, state_directory
 from ..plugin_utils.answers_of_hosts import read_reports
 from ..plugin_utils.controller import ControllerAction, documented
 from ..plugin_utils.documents import read_whole, write_file
 from ..plugin_utils.fan_out import ask_each
 from ..plugin_utils.inventory_variables import kvm_hosts, variables
-from ..plugin_utils.screen import say
+from ..plugin_utils.screen import say, warn
 
 FOLDER = "watch"
 WITNESSES, SECONDS = 3, 5  # other hosts that try to reach a silent one, and how long each tries
@@ -59,6 +59,7 @@ class ActionModule(ControllerAction):
             host: watching.POLICY.check(its.get(POLICY, watching.TELL), "%s of %s" % (POLICY, host))
             for host, its in given.items()
         }
+        _warn_of_fences(task_vars, policies)
         fleet = read_reports(task_vars, hosts)
         silent = [
             host for host, why in fleet.verdicts.items() if not silence.is_there(why) and not silence.is_closed(why)
@@ -99,6 +100,19 @@ class ActionModule(ControllerAction):
             return "%s reaches it" % ", ".join(reach)
         tried = any(str(result.get("msg")).startswith(NOT_REACHED) for result in results.values())
         return "" if tried else "no other host could look whether it is down"
+
+
+def _warn_of_fences(task_vars, policies):
+    """What would keep a host from being switched off is told before it is down."""
+    found = {}
+    for host in [host for host, policy in policies.items() if policy == watching.EVACUATE]:
+        try:
+            fencing.agent_of(task_vars, host, policies)
+        except BerthError as error:
+            fault = worded(error.message, error.rule, None).replace(" of %s" % host, "", 1)
+            found.setdefault(fault, []).append(host)
+    for fault, hosts in found.items():
+        warn("%s would not be evacuated: %s" % (shortened(hosts), fault))
 
 
 def _file(hosts):

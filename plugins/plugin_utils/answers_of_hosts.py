@@ -9,9 +9,11 @@ from __future__ import annotations
 import functools
 
 from ..module_utils.conductor import majority, silence
+from ..module_utils.conductor.errors import NoHostAnswered
 from ..module_utils.conductor.fleet import own_name, read_fleet
 from ..module_utils.conductor.registry.engine import Known, fleet_of, with_notes
 from ..module_utils.model import catalog_schema, host_document, host_hints
+from ..module_utils.model.errors import shortened
 from ..module_utils.model.identity import OWN_UUIDS
 from ..module_utils.model.safe_text import clean
 from . import tags
@@ -153,6 +155,15 @@ def _if_closed(task_vars, name, reason, drained):
     if not is_true(values, DISABLED):
         return reason
     return silence.closed(reason, "by the inventory", clean(str(values.get(DISABLED_REASON) or ""), 255))
+
+
+def none_answered(reasons):
+    """``reasons``: host -> why nothing is known about it."""
+    hosts_of = {}
+    for host, reason in reasons.items():
+        hosts_of.setdefault(reason, []).append(host)
+    told = "; ".join("%s: %s" % (shortened(hosts), reason) for reason, hosts in hosts_of.items())
+    return NoHostAnswered("no host answered: %s" % told)
 
 
 def reason_of(reply):

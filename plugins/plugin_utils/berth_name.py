@@ -15,6 +15,7 @@ from ..module_utils.conductor.unlisted import selected
 from ..module_utils.model import clone_hints, fleet_hints, identity, input_hints
 from ..module_utils.model.errors import InvalidInput, joined
 from ..module_utils.model.identity import ADOPTED, OWN_UUIDS
+from ..module_utils.model.unknown_names import meant
 from .inventory_variables import raw_vars
 
 # Part of a request -> the options of -e that say it.
@@ -54,7 +55,7 @@ def _count(values: Mapping[str, Any]) -> Any:
 def check_given(task_vars: Mapping[str, Any], extra_vars: Mapping[str, Any], variable: str) -> None:
     """Check that the variable, if there is one, is of -e: Ansible has no other when it chooses what a playbook imports."""
     if variable in task_vars and variable not in extra_vars:
-        hint = input_hints.give_with_e(variable)
+        hint = fleet_hints.give_with_e(variable)
         raise InvalidInput(variable, task_vars[variable], "a variable of the command line", hint=hint)
 
 
@@ -94,9 +95,9 @@ def check_group(values: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) 
         )
 
 
-def check_name(values: Dict[str, Any], hosts: Collection[str] = ()) -> None:
+def check_name(values: Dict[str, Any], hosts: Collection[str] = (), known: Collection[str] = ()) -> None:
     """Check that berth_name is one name: Ansible would take a pattern or list for other hosts, or fail on it. That of one of
-    ``hosts``, the KVM hosts, is told as that where it is looked up."""
+    ``hosts``, the KVM hosts, is told as that where it is looked up. ``known``: all names of the inventory."""
     if "berth_name" not in values:
         return
     name = values["berth_name"]
@@ -106,7 +107,16 @@ def check_name(values: Dict[str, Any], hosts: Collection[str] = ()) -> None:
     if PATTERN.search(str(name)) or given.count("berth_name") > 1:  # of which Ansible keeps the last
         raise InvalidInput("berth_name", name, "the name of one instance", hint=fleet_hints.select_several())
     if name not in hosts:
-        identity.check_name(str(name), "berth_name")
+        _check_form(str(name), known)
+
+
+def _check_form(name: str, known: Collection[str]) -> None:
+    try:
+        identity.check_name(name, "berth_name")
+    except InvalidInput as error:
+        as_ours = name.lower().replace("_", "-")
+        error.hint = meant(as_ours) if as_ours in known else error.hint
+        raise
 
 
 def selected_by_name(text: str, task_vars: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from ..module_utils.conductor.fleet import Place
 from ..module_utils.model.catalog import Catalog
 from ..module_utils.model.errors import BerthError, InvalidInput, joined
 from ..module_utils.model.errors_of_instances import of_several
+from ..module_utils.model.identity import RESERVED
 from ..module_utils.model.right_entries import RightEntries
 from ..module_utils.placement.request import build_request
 from . import berth_name
@@ -42,7 +43,7 @@ def told_with_values(task_vars: Dict[str, Any], names: Iterable[str], hosts: Lis
         yield
     except BerthError as error:
         beside = Beside(task_vars, lambda _name, _values: ())
-        instances = [name for name in instances_among(task_vars, names) if name not in hosts]
+        instances = [name for name in instances_among(task_vars, names) if name not in (*hosts, *RESERVED)]
         wrong = [(name, values) for name, told in beside.of_instances(instances) for values in _of_values(told)]
         raise joined([error, *beside.of_catalogs(), *([of_several(wrong)] if wrong else [])]) from None
 

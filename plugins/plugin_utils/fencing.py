@@ -14,13 +14,14 @@ import shutil
 import signal
 import subprocess
 import time
-from typing import Any, Dict, Mapping, Tuple
+from typing import Any, Dict, Iterable, Mapping, Tuple
 
 from ..module_utils.conductor.errors import FenceFailed
 from ..module_utils.model import copy_hints
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.safe_text import clean
 from ..module_utils.model.schema import Text
+from .inventory_variables import variables
 
 VARIABLE = "berth_fence"
 PLACES = "/usr/sbin:/sbin:/usr/local/sbin"
@@ -28,14 +29,27 @@ SECONDS, PAUSE = 120, 2  # for each answer of the agent, and until the host is o
 ON, OFF = 0, 2  # what status returns
 AGENT = Text(r"fence_[A-Za-z0-9_-]+\Z", "the name of a fence agent, such as fence_ipmilan", longest=64)
 OPTION = Text(r"[A-Za-z][A-Za-z0-9_-]*\Z", "an option of the agent, as its manual page calls it", longest=64)
-FORM = "agent: fence_ipmilan, and the options of that agent, such as ip, username and password"
+HIDDEN = "<not shown>"  # it may be a password
+FORM = "a mapping with agent: fence_ipmilan, and the options of that agent, such as ip, username and password"
+
+
+def agent_of(task_vars: Dict[str, Any], host: str, hosts: Iterable[str]) -> Tuple[str, Dict[str, str]]:
+    """(the path of the agent, its options) of the host, which is one of ``hosts``. Raises InvalidInput."""
+    given, field = variables(task_vars, host, [VARIABLE]).get(VARIABLE), "%s of %s" % (VARIABLE, host)
+    if given is None:
+        raise InvalidInput(field, None, FORM, hint=copy_hints.name_lost_hosts())
+    for other in hosts:
+        if other != host and variables(task_vars, other, [VARIABLE]).get(VARIABLE) == given:
+            rule = "options of its own: %s has the same, so the wrong host could be switched off" % other
+            raise InvalidInput(field, HIDDEN, rule)
+    return checked(host, given)
 
 
 def checked(host: str, value: Any) -> Tuple[str, Dict[str, str]]:
     """(the path of the agent, its options) of berth_fence of a host. Raises InvalidInput, without a value of an option."""
     field = "%s of %s" % (VARIABLE, host)
     if not isinstance(value, dict) or "agent" not in value:
-        raise InvalidInput(field, None, FORM)
+        raise InvalidInput(field, HIDDEN, FORM)
     agent = AGENT.check(value["agent"], field + ".agent")
     path = shutil.which(agent, path="%s:%s" % (os.environ.get("PATH", ""), PLACES))
     if path is None:
@@ -47,7 +61,7 @@ def checked(host: str, value: Any) -> Tuple[str, Dict[str, str]]:
         OPTION.check(name, field)
         text = str(given)
         if isinstance(given, (dict, list)) or not text.isprintable() or name in ("action", "option"):
-            raise InvalidInput("%s.%s" % (field, name), None, "one line of text or a number, and no action")
+            raise InvalidInput("%s.%s" % (field, name), HIDDEN, "one line of text or a number, and no action")
         options[str(name)] = text
     return path, options
 

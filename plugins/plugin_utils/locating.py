@@ -31,6 +31,7 @@ from ..module_utils.model import (
     data_disks,
     fleet_hints,
     hints,
+    made_images,
     nics,
     snapshot_hints,
     updates,
@@ -60,12 +61,13 @@ from .selection import (
 )
 from .wanted_update import wanted_disks
 
-SNAPSHOT = "berth_snapshot"
+IMAGE, SNAPSHOT = "berth_new_image", "berth_snapshot"
 RUN = (
     keep_one.FIELD,
     adopting.ON,
     "berth_keep_on_confirmed",
     "berth_lost_hosts",
+    IMAGE,
     "berth_rebuild_lost",
     copies.FIELD,
     renaming.FIELD,
@@ -112,6 +114,9 @@ class LocateInstances(ControllerAction):
     def located(self, args, task_vars, again=False):
         """The fact berth_located. ``args``: as of module locate_instances; one in a move is an error if ``again``."""
         hosts, method = kvm_hosts(task_vars, args["hosts"]), args["method"]
+        if method == "adopt" and task_vars.get("ansible_limit") in hosts:
+            host = task_vars["ansible_limit"]
+            raise InvalidInput("--limit", host, "instances, and not a KVM host", hint=fleet_hints.adopt_on(host))
         names = selected(task_vars, args["instances"], hosts)
         check_explicit(self, task_vars, names, args["selected"], method)
         fleet, run_variables = self._fleet(method, task_vars, hosts), self.own_variables(task_vars, RUN)
@@ -225,8 +230,17 @@ def _check_variables(method, given, names):
         raise InvalidInput(updates.DISCARDS, given[updates.DISCARDS], "given with --limit of one instance")
     if method == renaming.OPERATION:
         renaming.check(given.get(renaming.FIELD), len(names))
+    if method == made_images.OPERATION:
+        _check_image(made_images.check_name(given.get(IMAGE)), len(names))
     if SNAPSHOT in OPERATIONS[method].given.get("snapshot", ()) and not given.get(SNAPSHOT):
         raise InvalidInput(SNAPSHOT, None, "the name of the snapshot", hint=snapshot_hints.name_snapshot())
+
+
+def _check_image(name, count):
+    """On different hosts each would be another image of that name."""
+    if count > 1:
+        rule = "the name of an image of one instance, and %d are selected" % count
+        raise InvalidInput(IMAGE, name, rule, hint=fleet_hints.name_new(IMAGE))
 
 
 def _flavor(run, name, values):

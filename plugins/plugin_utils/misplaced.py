@@ -7,11 +7,12 @@ KVM host, and what instances are like in the vars of a play or a role. A flavor 
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
+import functools
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence, Tuple
 
 from ansible.parsing.vault import EncryptedString
 
-from ..module_utils.model import input_hints
+from ..module_utils.model import fleet_hints, input_hints
 from ..module_utils.model.errors import BerthError, InvalidInput, joined, shortened
 from .inventory_variables import CATALOG, INSTANCE
 from .screen import warn
@@ -40,25 +41,33 @@ OF_INVENTORY = {*INSTANCE, *CATALOG, "berth_locked", "berth_mend"} - {
 }
 
 
-ON_INSTANCE = ("a setting of KVM hosts and does nothing on an instance", "KVM hosts")
-ON_KVM_HOST = ("a variable of instances and does nothing on a KVM host", "instances")
+# How it is told, and the hint that says where the variable counts.
+ON_INSTANCE = (
+    "a setting of KVM hosts and does nothing on an instance",
+    functools.partial(input_hints.set_where_it_counts, owners="KVM hosts"),
+)
+ON_KVM_HOST = (
+    "a variable of instances and does nothing on a KVM host",
+    functools.partial(input_hints.set_where_it_counts, owners="instances"),
+)
+CATALOG_ON_KVM_HOST = ("a part of the catalog and does nothing on a KVM host", fleet_hints.set_for_all)
 
 
 def warn_of_misplaced(
     names: Iterable[str],
     found_on: Mapping[str, Mapping[str, Any]],
     others: Sequence[Mapping[str, Any]],
-    said: Tuple[str, str],
+    said: Tuple[str, Callable[[str], str]],
 ) -> None:
     """``names``: variables that count only on the ``others``, localhost among them; ``found_on``: host -> its variables. A value
-    that one of the others has too is a variable of group all. ``said``: how it is told, and where they count."""
+    that one of the others has too is a variable of group all. ``said``: as ON_INSTANCE."""
     found: Dict[str, List[str]] = {}
     for name in names:
         for host, own in found_on.items():
             if name in own and not any(name in other and other[name] == own[name] for other in others):
                 found.setdefault(name, []).append(host)
     for name, hosts in sorted(found.items()):
-        warn("%s: %s is %s. %s" % (listed(hosts), name, said[0], input_hints.set_where_it_counts(name, said[1])))
+        warn("%s: %s is %s. %s" % (listed(hosts), name, said[0], said[1](name)))
 
 
 def check_vars_of_play(task_vars: Mapping[str, Any], own: Mapping[str, Any]) -> None:

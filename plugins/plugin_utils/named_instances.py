@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict
 
+from ..module_utils.model.catalog_schema import VOLUMES
 from ..module_utils.model.errors import InvalidInput
 from ..module_utils.model.identity import check_name, instance_uuid, is_uuid, project_of
 from ..module_utils.model.volumes import volume_uuid
@@ -32,7 +33,7 @@ def of_volume(args: Arguments) -> Arguments:
     volume, name = args.get("volume"), args.get("name")
     if isinstance(volume, dict):
         name = volume.get("name") if name is None else name
-        if name != volume.get("name") and not args.get("uuid"):
+        if volume.get("name") not in (None, name) and not args.get("uuid"):
             raise InvalidInput("name", name, "volume.name, which is %s" % volume.get("name"))
         if volume.get("instance") and not is_uuid(volume["instance"]):
             volume = {**volume, "instance": _uuid(instance_uuid, args, volume["instance"])}
@@ -53,7 +54,8 @@ def _of_names(uuid_of: Callable[[str, str], str], args: Arguments) -> Arguments:
 
 
 def _uuid(uuid_of: Callable[[str, str], str], args: Arguments, name: Any) -> str:
-    return uuid_of(project_of({"berth_project": args.get("project_id")}), check_name(name))
+    checked = VOLUMES.name.check(name, "name") if uuid_of is volume_uuid else check_name(name)
+    return uuid_of(project_of({"berth_project": args.get("project_id")}), checked)
 
 
 # Module -> what makes of its arguments those that the host gets. Module volume has an action of its own.

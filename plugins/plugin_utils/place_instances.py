@@ -40,7 +40,7 @@ from . import (
     remembered_failures,
     uploads,
 )
-from .answers_of_hosts import FOUND, all_hosts, known_of, read_reports, reader, replies
+from .answers_of_hosts import FOUND, all_hosts, known_of, none_answered, read_reports, reader, replies
 from .controller import ControllerAction, documented, new_token, outcomes_reported, plan_result
 from .documents import no_mapping
 from .driving import carry_out
@@ -350,10 +350,13 @@ class PlaceInstances(ControllerAction):
         return backup_runs.of_lost(self, run.task_vars, list(uuids), uuids, min(run.fleet.documents))
 
     def _fleet(self, task_vars, hosts):
-        """All hosts, and what the registry of this run knows if it has one."""
+        """All hosts, and what the registry of this run knows if it has one. Raises NoHostAnswered if nothing is known of any."""
         access, known = registry_access.of_run(self, task_vars, hosts), known_of(task_vars)
         if not access:
-            return read_reports(task_vars, hosts), None
+            fleet = read_reports(task_vars, hosts)
+            if fleet.verdicts and not fleet.documents:
+                raise none_answered(fleet.verdicts)
+            return fleet, None
         if known is None:
             raise InvalidInput(FOUND, None, "what read_hosts returns for operation: place, over a registry")
         fleet, seen = carry_out(self, task_vars, all_hosts(task_vars, hosts, known), engine=access)[0]

@@ -145,7 +145,7 @@ class PlanMoves(ControllerAction):
             "moves": moves,
             "settle": [name for name, move in moves.items() if move["settles"]],
             "act": [name for name, move in moves.items() if move["sequence"] and not move["settles"]],
-            "errors": {name: _text(error) for name, error in errors.items()},
+            "errors": {name: closing_table.text_of(error) for name, error in errors.items()},
             "error_details": {name: closing_table.details_of(error) for name, error in errors.items()},
             "ended": planned.ended() if action == "delete" else [],
         }
@@ -175,8 +175,3 @@ def _as_left(action, move, places):
     if not move["sequence"] or not places:
         return places
     return [] if action == "delete" else [outcome_of_move.afterwards(action, move, owner(places) or places[0])]
-
-
-def _text(error):
-    text = "%(code)s: %(message)s" % error
-    return "%s. %s" % (text, error["hint"]) if error.get("hint") else text

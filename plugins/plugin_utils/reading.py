@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import Dict, List
 
 from ansible.utils.vars import load_extra_vars
 
-from ..module_utils.conductor.errors import NoHostAnswered, RegistryUnknown
+from ..module_utils.conductor.errors import RegistryUnknown
 from ..module_utils.conductor.registry import which_operations
 from ..module_utils.conductor.registry.engine import whereabouts
 from ..module_utils.conductor.registry.moves import named
@@ -22,7 +21,7 @@ from ..module_utils.model.errors import BerthError, shortened
 from ..module_utils.model.identity import IDENTITY, instance_uuid, project_of, uuid_of
 from ..module_utils.model.messages import BESIDE_FACTS
 from . import berth_where, host_ends, registry_access
-from .answers_of_hosts import reason_of
+from .answers_of_hosts import none_answered, reason_of
 from .berth_name import (
     COUNTS,
     NEW_NAME,
@@ -111,7 +110,7 @@ def begin(action, task_vars, hosts):
     if OLD_NAME in task_vars:
         warn("the playbook berth.kvm.%s now, and the old name is gone with 2.0.0" % task_vars[OLD_NAME])
     counts = action.own_variables(task_vars, COUNTS)
-    check_name(counts, hosts)
+    check_name(counts, hosts, task_vars["groups"]["all"])
     if is_only_requested(task_vars, str(counts.get("berth_name"))):
         check_no_group("berth_name", str(counts["berth_name"]), task_vars["groups"])
     check_variables(action, task_vars, hosts)
@@ -150,8 +149,4 @@ def _uuids(args, task_vars, new_name):
 def check_answers(found):
     """Raise NoHostAnswered if nothing is known about any host."""
     if not any("berth_host" in (reply.get("ansible_facts") or {}) for reply in found.values()):
-        reasons: Dict[str, List[str]] = {}
-        for host, reply in found.items():
-            reasons.setdefault(reason_of(reply), []).append(host)
-        told = "; ".join("%s: %s" % (shortened(hosts), reason) for reason, hosts in reasons.items())
-        raise NoHostAnswered("no host answered: %s" % told)
+        raise none_answered({host: reason_of(reply) for host, reply in found.items()})

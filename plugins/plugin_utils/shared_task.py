@@ -20,6 +20,8 @@ from ansible import constants
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.conductor.errors import WorkEnded
+from ..module_utils.model import fleet_hints
+from ..module_utils.model.errors import InvalidInput
 from . import acting
 from .answers_of_hosts import reason_of
 
@@ -37,6 +39,9 @@ def done_together(
 
     Raises what it raised, in that process; in those that waited WorkEnded: nobody does again what ended halfway.
     """
+    if action._task.run_once and len(task_vars["ansible_play_batch"]) > 1:
+        rule = "only where the play has one host: the others would be left out"
+        raise InvalidInput("run_once", True, rule, hint=fleet_hints.leave_run_once_out())
     name, path = str(task_vars["inventory_hostname"]), _path(action._task._uuid)
     with open(os.open(path + ".come", OPEN | os.O_APPEND, 0o600), "a+", encoding="utf-8") as come:
         come.write(name + "\n")

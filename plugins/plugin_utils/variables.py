@@ -307,6 +307,7 @@ def check_variables(action: Any, task_vars: Dict[str, Any], kvm_hosts: Iterable[
     _warn_of_settings(of_hosts, values, own)
     warn_of_misplaced(OF_HOSTS, of_instances, [localhost, *of_hosts.values()], misplaced.ON_INSTANCE)
     warn_of_misplaced(OF_INSTANCES, of_hosts, [localhost, *of_instances.values()], misplaced.ON_KVM_HOST)
+    warn_of_misplaced(CATALOG, of_hosts, [localhost, *of_instances.values()], misplaced.CATALOG_ON_KVM_HOST)
     check_unread({name: extra_vars[name] for name in {*RUN, *PUBLISHED, *ITS_HOST, *WISHES} & extra_vars.keys()})
 
 

@@ -32,7 +32,7 @@ def check(value: Any, count: int) -> None:
     """Raise InvalidInput for what is no name of an instance, or would be that of several. ``count``: how many are selected."""
     if value in (None, "") or count > 1:
         rule = "the new name of one instance" + (", and %d are selected" % count if count > 1 else "")
-        raise InvalidInput(FIELD, value, rule, hint=fleet_hints.name_new())
+        raise InvalidInput(FIELD, value, rule, hint=fleet_hints.name_new(FIELD))
     if check_name(value, FIELD) in RESERVED:
         raise InvalidInput(FIELD, value, "no name with a meaning of its own in Ansible")
 

@@ -510,6 +510,14 @@ def select_on_host(host: str) -> str:
     )
 
 
+def adopt_on(host: str) -> str:
+    """A KVM host is selected where guests are to be adopted."""
+    return (
+        "berth.kvm.adopt -e berth_adopt_on=%s lists its guests that are no instances; with -e berth_name=NAME it adopts one"
+        % host
+    )
+
+
 def select_with_pattern() -> str:
     """A list of names is given as text."""
     return "It is text, not a list. Write : between the names, such as web1:web2. AWX passes the answers of a survey on as text"
@@ -531,9 +539,27 @@ def without_uuid(name: str) -> str:
     return "To make %s anew: take its berth_uuid out of the inventory, and create it" % name
 
 
-def name_new() -> str:
-    """An instance was to be renamed, and nobody said how."""
-    return "Pass -e berth_new_name=NAME, with --limit of one instance"
+def give_with_e(variable: str) -> str:
+    """A variable that only -e can set is one of the inventory, of a playbook or of a role."""
+    return (
+        "Pass -e %s=NAME. A playbook that imports this one selects with berth_instances; a role is about the hosts of its play"
+        % variable
+    )
+
+
+def leave_run_once_out() -> str:
+    """A task would be carried out for the first of the instances of a play alone."""
+    return "Leave it out: one process does the work of all instances of the play anyway"
+
+
+def set_for_all(variable: str) -> str:
+    """A KVM host has a part of the catalog, which is read for instances."""
+    return "Set %s where every instance inherits it, such as in group_vars/all.yml, and remove it here" % variable
+
+
+def name_new(variable: str) -> str:
+    """A new name, of an instance or of its image, is missing or would be that of several."""
+    return "Pass -e %s=NAME, with --limit of one instance" % variable
 
 
 def another_new_name() -> str:

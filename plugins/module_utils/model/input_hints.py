@@ -234,11 +234,6 @@ def give_option(variable: str, option: str) -> str:
     return "Remove %s, and give the option %s instead" % (variable, option)
 
 
-def give_with_e(variable: str) -> str:
-    """A variable that only -e can set is one of the inventory or of a playbook."""
-    return "Pass -e %s=NAME. A playbook that imports this one selects with berth_instances" % variable
-
-
 def leave_out(variable: str) -> str:
     """-e has what the run finds out for each instance."""
     return "Leave %s out" % variable

@@ -159,7 +159,8 @@ class ListOf:
             try:
                 return [self.item.check(value, field)]
             except InvalidInput as error:
-                error.hint = error.hint or (input_hints.list_with_e() if "," in str(value) else None)
+                is_several = isinstance(value, str) and "," in value
+                error.hint = error.hint or (input_hints.list_with_e() if is_several else None)
                 raise
         if not isinstance(value, (list, tuple)) or len(value) > self.longest:
             of_item = getattr(self.item, "rule", "")

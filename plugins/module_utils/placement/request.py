@@ -315,18 +315,25 @@ def _group(name, project, catalog):
 
 def _hints(hints, project):
     """same_host and different_host name instances; a name that is not a uuid is one of the same project's."""
-    named = ("same_host", "different_host")
-    return {
-        hint: [_instance(name, project) for name in values] if hint in named else values
-        for hint, values in hints.items()
-    }
+
+    def uuids_or_values(hint):
+        if hint not in ("same_host", "different_host"):
+            return hints[hint]
+        return together(functools.partial(_instance, name, project, "berth_hints." + hint) for name in hints[hint])
+
+    return dict(zip(hints, together(functools.partial(uuids_or_values, hint) for hint in hints)))
 
 
-def _instance(name, project):
+def _instance(name, project, field):
     try:
         return str(uuid.UUID(name))
     except ValueError:
-        return instance_uuid(project, check_name(name, "berth_hints"))
+        pass
+    try:
+        return instance_uuid(project, check_name(name, field))
+    except InvalidInput as error:
+        error.hint = input_hints.list_with_e() if "," in name else error.hint
+        raise
 
 
 def check_adopted(spec: Mapping[str, Any], flavor: Document) -> None:

@@ -78,7 +78,7 @@ RUNS = {
     "rescue": ("rescue", {**AT_REST, "berth_rescue_image": "rescue"}),
     "backup": ("backup", {**AT_REST, **BACKUPS}),
     "backups": ("backups", {**AT_REST, **BACKUPS}),
-    "image_from_instance": ("image_from_instance", {**AT_REST, "berth_new_image": "golden"}),
+    "image_from_instance": ("image_from_instance", {"berth_instances": ["at-rest-h1"], "berth_new_image": "golden"}),
     "restore": ("restore", {**AT_REST, "berth_backup": "20260102T030405Z", **BACKUPS}),
     "resize": ("resize", {"berth_instances": ["at-rest-h1", "at-rest-h2"], "flavor": "big"}),
     "migrate from the liar": ("cold_migrate", {"berth_instances": ["at-rest-h1"], "berth_target_host": "h3"}),

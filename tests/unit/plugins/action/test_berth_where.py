@@ -13,7 +13,7 @@ from controller import Controller
 from held_case import WEB
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import instance_document
-from ansible_collections.berth.kvm.plugins.module_utils.model import input_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints, input_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import berth_where, delegates, reading
 
@@ -161,7 +161,7 @@ def test_where_no_task_evaluated_the_query_nothing_is_read_and_without_it_the_ru
 def test_in_the_inventory_it_is_refused(monkeypatch):
     run = Controller({"kvm_hosts": ["h1"]}, {"all": {"berth_where": "name"}})
     refused = run.run("read_hosts", {"instances": [], "hosts": ["h1"]})
-    assert refused["error"]["hint"] == input_hints.give_with_e("berth_where")
+    assert refused["error"]["hint"] == fleet_hints.give_with_e("berth_where")
 
 
 def test_each_playbook_about_instances_evaluates_it():

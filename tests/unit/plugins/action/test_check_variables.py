@@ -332,6 +332,17 @@ def test_a_setting_of_kvm_hosts_that_an_instance_has_is_told_until_it_is_where_i
     assert told(monkeypatch, {"kvm_hosts": {name: 4}}) == [] and told(monkeypatch, {"kvm1": {name: 4}}) == []
 
 
+@pytest.mark.follows("set_for_all")
+@pytest.mark.parametrize("name", ["berth_quotas", "berth_aggregates", "berth_flavors"])
+def test_a_part_of_the_catalog_that_kvm_hosts_alone_have_is_told_until_it_is_where_it_counts(monkeypatch, name):
+    value = {"a": {}}
+    (line,) = told(monkeypatch, {"kvm_hosts": {name: value}})
+    assert line.endswith(
+        "%s is a part of the catalog and does nothing on a KVM host. %s" % (name, fleet_hints.set_for_all(name))
+    )
+    assert told(monkeypatch, {"all": {name: value}}) == []
+
+
 def test_a_variable_of_instances_that_a_kvm_host_alone_has_is_told_until_it_is_where_it_counts(monkeypatch):
     (line,) = told(monkeypatch, {"kvm1": {"berth_networks": ["lan"]}, "web1": {"berth_networks": ["dmz"]}})
     assert line.startswith("kvm1: berth_networks is a variable of instances and does nothing on a KVM host. Set")

@@ -17,6 +17,8 @@ from controller import Controller
 from placement_case import CATALOG, VM
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import WorkEnded
+from ansible_collections.berth.kvm.plugins.module_utils.model import fleet_hints
+from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.identity import instance_uuid
 from ansible_collections.berth.kvm.plugins.plugin_utils import delegates, guest_addresses, shared_task
 
@@ -273,7 +275,7 @@ def test_an_image_that_does_not_arrive_fails_its_instances_alone(create):
 
 def of_host(name, *, uuid="u", batch=("a", "b"), forks=5):
     task_vars = {"inventory_hostname": name, "ansible_play_batch": list(batch), "ansible_forks": forks}
-    return SimpleNamespace(_task=SimpleNamespace(_uuid=uuid)), task_vars
+    return SimpleNamespace(_task=SimpleNamespace(_uuid=uuid, run_once=False)), task_vars
 
 
 def test_what_ended_halfway_is_done_again_by_no_other_process():
@@ -299,6 +301,22 @@ def test_only_those_who_have_come_are_worked_for_and_each_once():
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
         assert list(pool.map(run, "abde")) == ["part of " + name for name in "abde"]
     assert sorted(sum(worked, [])) == list("abde") and len(worked) < 4
+
+
+@pytest.mark.follows("leave_run_once_out")
+def test_run_once_that_would_leave_others_of_the_play_out_is_refused_and_without_it_they_are_worked_for():
+    action, task_vars = of_host("a", uuid="once")
+    action._task.run_once = True
+    with pytest.raises(InvalidInput) as refused:
+        shared_task.done_together(action, task_vars, lambda _hosts: pytest.fail("others were left out"))
+    assert refused.value.hint == fleet_hints.leave_run_once_out()
+    action._task.run_once = False
+    assert (
+        shared_task.done_together(action, task_vars, lambda hosts: {"parts": dict.fromkeys(hosts, "its")})[0] == "its"
+    )
+    alone, its_vars = of_host("a", uuid="alone", batch=["a"])
+    alone._task.run_once = True
+    assert shared_task.done_together(alone, its_vars, lambda hosts: {"parts": dict.fromkeys(hosts, "its")})[0] == "its"
 
 
 def test_each_batch_of_a_play_with_serial_is_worked_for():

@@ -67,6 +67,17 @@ def test_a_kvm_host_for_instances_is_told_how_those_on_it_are_selected_and_that_
     assert jmespath.search(query, {"host": "h1"}) and not jmespath.search(query, {"host": "h2"})
 
 
+@pytest.mark.follows("adopt_on")
+def test_a_kvm_host_for_an_adoption_is_told_how_its_guests_are_listed_and_that_is_accepted():
+    told = run("locate_instances", {"method": "adopt"}, (), ansible_limit="h1")["error"]["hint"]
+    assert told == fleet_hints.adopt_on("h1")
+    (variable, host), *_name = re.findall(r"-e (\w+)=(\w+)", told)
+    it = controller({"a": VM})
+    assert "failed" not in it.run("show_guests", {}, {**it.task_vars(), variable: host})
+    refused = it.run("show_guests", {}, {**it.task_vars(), variable: "h9"})
+    assert refused["error_code"] == "KvmHostNotFound"
+
+
 def test_a_kvm_host_that_inherits_a_flavor_is_not_suggested_as_an_instance():
     it = controller({"a": VM}, {"berth_flavor": "tiny"})
     with pytest.raises(selection.InstanceNotFound) as refused:
@@ -190,7 +201,7 @@ def test_what_chooses_the_tasks_of_a_playbook_is_refused_where_ansible_does_not_
 ):
     """show with berth_volume in the vars of an import showed the instances instead, and ended well."""
     result = run(action, {}, **{variable: "db"})
-    assert result["error"]["hint"] == input_hints.give_with_e(variable) and variable in result["msg"]
+    assert result["error"]["hint"] == fleet_hints.give_with_e(variable) and variable in result["msg"]
     berth_name.check_given({variable: "db"}, {variable: "db"}, variable)
     berth_name.check_given({}, {}, variable)
 
