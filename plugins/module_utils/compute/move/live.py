@@ -264,10 +264,13 @@ def start(guest, record, pool_path, targets, options, there=None, remote=None):
         failed = run()
     if failed is not None:
         _go_on_if_it_can(guest, not is_meant_paused(record))
-        hint = host_hints.compare_mtu(copying.address) if copying.stuck else None
+        why = copying.why()
+        hint = host_hints.libvirt_ended("the destination") if why else None
+        if copying.stuck:
+            hint = host_hints.compare_mtu(copying.address)
         if "onnect to '%s:" % copying.address in str(failed):
             hint = move_hints.open_ports(copying.address)
-        raise MigrationError("; ".join(filter(None, (limit.ended, copying.why(), "libvirt: %s" % failed))), hint=hint)
+        raise MigrationError("; ".join(filter(None, (limit.ended, why, "libvirt: %s" % failed))), hint=hint)
     return limit.stopped
 
 

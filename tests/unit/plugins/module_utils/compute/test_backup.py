@@ -33,7 +33,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import imag
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, SnapshotIncomplete
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power, rebuild
 from ansible_collections.berth.kvm.plugins.module_utils.compute.paths import bitmap_of
-from ansible_collections.berth.kvm.plugins.module_utils.model import backup_hints, hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import backup_hints, hints, host_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.backups import FULL, INCREMENT, Backup
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceIsLocked, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, TransferFailed
@@ -181,11 +181,13 @@ def test_a_bitmap_that_qemu_did_not_close_is_not_trusted(web, to, monkeypatch):
     assert back_up(web, to)["kind"] == "full"
 
 
+@pytest.mark.follows("libvirt_ended")
 def test_a_backup_in_which_libvirtd_was_restarted_is_ended_by_the_new_one(web, to, monkeypatch):
     """Nobody else would end what QEMU keeps for it."""
     ended, alive = restart_libvirtd_in_a_copy(web, monkeypatch), web.host.connection
-    with pytest.raises(BackupFailed, match="the backup of web1 on kvm1"):
+    with pytest.raises(BackupFailed, match="the backup of web1 on kvm1") as failed:
         back_up(web, to)
+    assert failed.value.hint == host_hints.libvirt_ended("kvm1")
     assert ended == [alive, alive] and os.listdir(Place(to, web.uuid).path()) == []
 
 

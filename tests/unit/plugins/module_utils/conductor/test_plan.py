@@ -46,7 +46,7 @@ def test_attempts_end_at_max_attempts_with_every_cause():
     result = run_all(a_plan(instance("a"), max_attempts=2), hosts)["a"]
     assert result["error"]["code"] == "MaxRetriesExceeded"
     assert [attempt["host"] for attempt in result["attempts"]] == ["h1", "h2"]
-    assert "2 attempts for instance a" in result["error"]["message"]
+    assert "2 attempts for instance a. Last cause, on h2: " in result["error"]["message"]
 
 
 def test_no_alternate_left_says_so_as_nova_does():

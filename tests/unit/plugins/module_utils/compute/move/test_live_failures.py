@@ -88,6 +88,7 @@ def test_a_destination_that_stopped_answering_is_the_first_reason_that_is_told(m
     with pytest.raises(MigrationError) as error:
         guest.migrate(SimpleNamespace(isAlive=lambda: alive, lookupByUUIDString=lambda _uuid: guest))
     assert str(error.value).startswith("libvirt: " if alive else "the destination stopped answering; libvirt: ")
+    assert error.value.hint == (None if alive else host_hints.libvirt_ended("the destination"))
 
 
 @pytest.mark.follows("compare_mtu")
