@@ -496,6 +496,7 @@ def _missing(case: Case) -> Iterator[Finding]:
     if case.fleet.verdicts:
         return
     names = case.fleet.answers().names
+    not_built = {failure["uuid"] for _host, failure in case.fleet.failures()}  # BuildFailed tells more
     for uuid, name in case.in_inventory.items():
         if uuid in case.fleet.places or uuid in case.fleet.strays:
             continue
@@ -504,7 +505,7 @@ def _missing(case: Case) -> Iterator[Finding]:
         if host:
             text = "this host held it, but has a record neither of it nor of its removal"
             yield Finding("RecordMissing", ERROR, host, text, state_hints.restore_record_or_delete(name, host), name)
-        elif not known:
+        elif not known and uuid not in not_built:
             yield Finding(
                 "InstanceMissing", NOTE, "", "it is in the inventory and on no host", hints.create_it(name), name
             )

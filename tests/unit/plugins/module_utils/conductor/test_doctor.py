@@ -148,8 +148,11 @@ def test_a_failed_build_of_an_instance_that_the_inventory_has_no_longer_is_told_
     assert "-e berth_name=db -e berth_project=acme " in found.todo
     (found,) = examine(fleet(WELL, kvm2={"failed_instances": [failure(DB, DB)]}))
     assert "berth.kvm.delete" not in found.todo, "a name that does not give the uuid could be that of another instance"
+
+
+def test_an_instance_of_the_inventory_that_could_not_be_built_is_told_once():
     listed = examine(fleet({}, kvm2={"failed_instances": [failure(WEB, "web1")]}))
-    assert hints.create_or_delete("web1") in [one.todo for one in listed]
+    assert [(one.code, one.todo) for one in listed] == [("BuildFailed", hints.create_or_delete("web1"))]
 
 
 def test_a_failed_build_that_another_host_made_is_no_finding_since_its_hint_deletes_the_instance():
