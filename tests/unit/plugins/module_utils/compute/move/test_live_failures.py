@@ -122,6 +122,15 @@ def test_a_destination_whose_ports_a_firewall_closes_is_named_with_the_ports_to_
     guest.migrate()
 
 
+def test_a_destination_whose_pool_is_full_is_told_with_what_makes_room(monkeypatch):
+    guest = Halfway(monkeypatch, tells=False)
+    error = guest.library.libvirtError(1, "migration of disk vda failed: No space left on device")
+    monkeypatch.setattr(live, "_run", lambda *_: error)
+    with pytest.raises(MigrationError) as told:
+        guest.migrate()
+    assert told.value.hint == host_hints.make_room_in_pool()
+
+
 def test_whoever_watches_a_migration_has_the_connection_to_its_destination_and_the_address(monkeypatch):
     guest, seen = Halfway(monkeypatch), []
     guest.nodes = {}
