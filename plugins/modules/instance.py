@@ -375,13 +375,6 @@ ARGUMENTS = {
 }
 
 
-def warn_of_force(module, instance):
-    record = instance.store.read(instance.uuid)
-    last = [event for event in record.history if event["event"] == "reboot"][-1]
-    if last.get("forced"):
-        module.warn("%s did not shut down within %d s and was ended" % (record.name, module.params["shutdown_timeout"]))
-
-
 def main():
     # the action finds the uuid of a name
     module = AnsibleModule(argument_spec=ARGUMENTS, required_one_of=[("uuid", "name")], supports_check_mode=True)
@@ -403,8 +396,6 @@ def main():
             module.warn("%s: %s" % (result["instance"]["name"], text))
         if stay:
             result["instance"]["files_stay"] = stay
-        if params["state"] == "rebooted" and result["changed"] and not module.check_mode:
-            warn_of_force(module, instance)
     module.exit_json(**result)
 
 

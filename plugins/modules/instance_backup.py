@@ -187,6 +187,8 @@ def main():
             check.check(params[name], name)
         instance = Instance(Host.here(params["state"]), params["uuid"], timeout=params["timeout"])
         result = outcome_of(instance, params, module.check_mode)
+        for text in instance.told:
+            module.warn("%s: %s" % (result["instance"]["name"], text))
     module.exit_json(**result)
 
 

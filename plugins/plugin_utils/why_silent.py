@@ -30,7 +30,7 @@ CAUSES = (
     (r"no route to host|network is unreachable|host is down", "no route to host"),
     (r"connection refused", "connection refused"),
     (r"privilege escalation prompt|timed? ?out", "no answer in time"),
-    (r"connection (reset|closed)|closed by|broken pipe|lost connection", "the connection broke"),
+    (r"connection (reset|closed)|closed by|broken pipe|lost connection|data could not be sent", "the connection broke"),
 )  # fmt: skip
 OURS = re.compile(r"no answer within \d+ s \(berth_host_timeout\)")
 

@@ -29,6 +29,7 @@ from ..model import (
 )
 from ..model import line as line_kinds
 from ..model.errors import InvalidInput, shortened
+from ..model.host_hints import NO_BRIDGE
 from ..model.identity import project_of
 from ..model.lifecycle import ACTIVE, CLAIM, OWN
 from ..model.line import described
@@ -223,17 +224,16 @@ def _of_hosts(case: Case) -> Iterator[Finding]:
             todo = TODO.get(finding["code"], lambda host, name, said: host_hints.check_again(host))(
                 host, name, finding["said"]
             )
-            gone = _bridge_gone(case.fleet.documents.get(host) or {}, finding)
+            gone = _bridge_gone(finding)
             todo = fleet_hints.make_bridge(gone, host) if gone else todo
             todo = case.selecting(finding["uuid"], todo)
             yield Finding(finding["code"], finding["severity"], host, finding["said"], todo, name, finding["fixed"])
 
 
-def _bridge_gone(document: Document, finding: Document) -> Optional[str]:
+def _bridge_gone(finding: Document) -> Optional[str]:
     """The bridge on which a tap should be, if the host has it no more: then nothing repairs the tap before it is made."""
-    bridge = str(finding["said"].rpartition(", not on ")[2])
-    has = [*document.get("bridges", [bridge]), *document.get("ovs_bridges", ())]
-    return bridge if finding["code"] == "NicNotConnected" and bridge not in has else None
+    said = str(finding["said"])
+    return said.removesuffix(NO_BRIDGE).rpartition(", not on ")[2] if said.endswith(NO_BRIDGE) else None
 
 
 def _may_be_known(case: Case, uuid: str) -> bool:
@@ -495,6 +495,7 @@ def _missing(case: Case) -> Iterator[Finding]:
     if case.fleet.verdicts:
         return
     names = case.fleet.answers().names
+    not_built = {failure["uuid"] for _host, failure in case.fleet.failures()}  # BuildFailed tells more
     for uuid, name in case.in_inventory.items():
         if uuid in case.fleet.places or uuid in case.fleet.strays:
             continue
@@ -503,7 +504,7 @@ def _missing(case: Case) -> Iterator[Finding]:
         if host:
             text = "this host held it, but has a record neither of it nor of its removal"
             yield Finding("RecordMissing", ERROR, host, text, state_hints.restore_record_or_delete(name, host), name)
-        elif not known:
+        elif not known and uuid not in not_built:
             yield Finding(
                 "InstanceMissing", NOTE, "", "it is in the inventory and on no host", hints.create_it(name), name
             )

@@ -53,8 +53,10 @@ def _alternates_left(plan: Plan, instance: Instance) -> List[Alternate]:
 
 def _given_up(why: str, instance: Instance) -> MaxRetriesExceeded:
     attempts = instance["attempts"]
+    last = attempts[-1]
+    cause = last["cause"].removeprefix("%s: " % last["host"])
     return MaxRetriesExceeded(
-        "%s for instance %s. Last cause: %s" % (why, instance["name"], attempts[-1]["cause"]), attempts=attempts
+        "%s for instance %s. Last cause, on %s: %s" % (why, instance["name"], last["host"], cause), attempts=attempts
     )
 
 

@@ -86,7 +86,7 @@ def hint(hosts: Sequence[str], reasons: Mapping[str, str], given: Collection[str
     if all(has_code(reasons[host], duplicate_hosts.CONFLICT) for host in there):
         # All answer, so nothing on them is out of order: the inventory is.
         return fleet_hints.listed_twice(", ".join(there))
-    return hints.mend_lost_host(", ".join(there))
+    return fleet_hints.mend_host(", ".join(there))
 
 
 def check_lost(

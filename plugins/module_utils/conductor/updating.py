@@ -38,7 +38,9 @@ def check_group(fleet: Fleet, instance: Mapping[str, Any], place: Place, lost: C
 def as_left(place: Place, wanted: Document) -> Place:
     """The place as an update leaves it, for what then still differs from the inventory."""
     left: Place = {**place}
-    left["request_digests"] = _followed(place, wanted, FOLLOWED)
+    other_nics = (place["request_digests"] or {}).get("networks") != digests(wanted).get("networks")
+    # a new NIC has the filter of the inventory, and whether one that stays does is told once the NICs are the same
+    left["request_digests"] = _followed(place, wanted, (*FOLLOWED, "security_groups") if other_nics else FOLLOWED)
     if place["nics"] is not None:
         left["nics"] = clean_all(nics.taken(wanted.get("networks")))
     if place["content"]:

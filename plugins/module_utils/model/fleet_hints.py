@@ -78,6 +78,11 @@ def make_login_work(hosts: Sequence[str]) -> str:
     return "Make the login to %s work, as its line says, and run again" % ", ".join(hosts)
 
 
+def mend_host(hosts: str) -> str:
+    """Hosts answer, but not what they hold. Guests may run there, so nobody is told to switch them off."""
+    return "Repair what the message names on %s, then run again" % hosts
+
+
 def make_bridge(bridge: str, host: str) -> str:
     """The bridge of a running guest was renamed or removed on its host."""
     return "Make bridge %s on %s again. Then berth.kvm.doctor -e berth_fix=true connects the guest while it runs" % (

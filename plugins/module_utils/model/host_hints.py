@@ -9,6 +9,7 @@ import shlex
 from typing import Sequence
 
 FULL = "No space left on device"  # as the kernel says it, and QEMU after it
+NO_BRIDGE = ", which is gone"  # ends what is said of a tap
 
 
 def prepare_host(host: str) -> str:
@@ -47,6 +48,11 @@ def start_libvirt() -> str:
         "it is wrong, otherwise move /etc/pki/libvirt/servercert.pem away and stop libvirtd-tls.socket. Then start it and run "
         "berth.kvm.prepare_hosts"
     )
+
+
+def libvirt_ended(where: str) -> str:
+    """The connection to libvirt broke in the midst of work."""
+    return "When libvirtd (or virtqemud) runs again on %s, run the same again" % where
 
 
 def switch_on_daemon(host: str, daemon: str, package: str) -> str:

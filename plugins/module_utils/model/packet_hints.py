@@ -15,6 +15,11 @@ def repair_packets(name: str) -> str:
     return "berth.kvm.start --limit %s puts it right while the guest runs" % name
 
 
+def make_bridge_of_tap(name: str) -> str:
+    """The bridge of a running guest is gone on its host."""
+    return "Make that bridge again. Then %s" % repair_packets(name)
+
+
 def packets_of_guest(name: str) -> str:
     """A bridge was restarted or a firewall reloaded beneath a running guest, or br_netfilter is not loaded. If it is found again
     after the repair, something else on the host undoes it."""

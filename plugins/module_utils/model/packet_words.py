@@ -8,16 +8,19 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from . import packet_hints
+from .host_hints import NO_BRIDGE
 
 
 def told(name: str, wrong: Sequence[Mapping[str, str]]) -> str:
     """``wrong``: [{nic, code, said}], at least one."""
     texts = ["%s: %s" % (each["nic"], each["said"]) for each in wrong]
-    dropped = all(each["code"] == "PacketsDropped" for each in wrong)
-    return "%s. %s" % (
-        ", ".join(texts),
-        packet_hints.let_packets_pass() if dropped else packet_hints.repair_packets(name),
-    )
+    if any(each["said"].endswith(NO_BRIDGE) for each in wrong):
+        todo = packet_hints.make_bridge_of_tap(name)
+    elif all(each["code"] == "PacketsDropped" for each in wrong):
+        todo = packet_hints.let_packets_pass()
+    else:
+        todo = packet_hints.repair_packets(name)
+    return "%s. %s" % (", ".join(texts), todo)
 
 
 def unknown(name: str, why: str) -> str:

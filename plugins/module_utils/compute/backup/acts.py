@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Dict, List, Optional
 
+from ...model import backup_hints
 from ...model.backups import Backup
 from ..guest import power
 from . import away, backup_chain, make, place, restore, to_image
@@ -30,6 +32,7 @@ def outcome_of(instance: Any, params: Dict[str, Any], dry: bool) -> Dict[str, An
     if params["state"] == "made":
         wish = make.Wish(*(params[name] for name in make.Wish._fields))
         changed = make.would_back_up(instance, wish) if dry else make.back_up(instance, wish)
+        _tell_shared_storage(instance, wish.to)
         words = "a backup in %s" % wish.to
     else:
         chosen = restore.Wish(*(params[name] for name in restore.Wish._fields))
@@ -39,6 +42,14 @@ def outcome_of(instance: Any, params: Dict[str, Any], dry: bool) -> Dict[str, An
     made = [backup_chain.told(changed)] if isinstance(changed, Backup) else []
     diff = {"before": "", "after": "%s%s\n" % (words, ": " + made[0]["id"] if made else "")}
     return {"changed": bool(changed), "instance": {**power.summary_after(instance), "backups": made}, "diff": diff}
+
+
+def _tell_shared_storage(instance: Any, to: str) -> None:
+    """It may be a large storage of several machines, so it is not refused."""
+    pool = instance.host.pool_of(instance.store.read(instance.uuid))
+    if os.stat(pool).st_dev == os.stat(to).st_dev:
+        text = "%s is on the file system of its disks, which backups fill, and both are lost together. %s"
+        instance.told.append(text % (to, backup_hints.name_another_place()))
 
 
 def _away(instance: Any, params: Dict[str, Any], dry: bool) -> Dict[str, Any]:

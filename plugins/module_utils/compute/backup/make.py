@@ -32,6 +32,7 @@ from . import backup_chain, firmware_state, off, place, running
 from .place import Place
 
 OPERATION = "backup"
+CLOSED = "client socket is closed"  # as libvirt says that its daemon ended meanwhile
 RESTART_SECONDS, PAUSE_SECONDS = 60.0, 1.0  # in which libvirtd is there again, and between two looks
 
 
@@ -249,6 +250,8 @@ def failed(instance: Any, record: Any, to: str, error: Any, spare: Sequence[str]
     hint = error.hint if isinstance(error, BerthError) else None
     if host_hints.FULL in words:  # of a copy, whose other end is no pool
         hint = backup_hints.make_room_for_backups(record.name, to, spare)
+    elif CLOSED in words:
+        hint = host_hints.libvirt_ended(name)
     return BackupFailed(
         "the backup of %s on %s to %s failed: %s" % (record.name, name, to, words),
         hint=hint,

@@ -184,10 +184,16 @@ class Instance:
             self.observe("stop")
             gate.revoke(self.uuid, self.host.run_dir)
             forced = domain.stop(self.host.connection, self.uuid, grace)
+            self.tell_force(forced and grace)
             mdev.remove(self.host.connection, self.uuid, record)
             self.observe("stopped")
             self.swap(journal.noted(record, "stop", forced=forced).replace(vm_state=vm_states.STOPPED, task_state=None))
             return True
+
+    def tell_force(self, seconds):
+        """``seconds``: in which the guest was asked to shut down, if it had to be ended then."""
+        if seconds:
+            self.told.append("it did not shut down within %d s and was ended" % seconds)
 
     def would_stop(self):
         record = self.at_rest("stop")

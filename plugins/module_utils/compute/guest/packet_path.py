@@ -19,6 +19,7 @@ from typing import Any, Dict, FrozenSet, Iterator, List, Mapping, Optional, Tupl
 from xml.etree import ElementTree
 
 from ...model.errors import BerthError
+from ...model.host_hints import NO_BRIDGE
 from ...model.lifecycle import OWN
 from ...model.safe_text import clean
 from ..run import PATH, run
@@ -114,12 +115,14 @@ class Nic:
 class Seen:
     """What a host has. ``ports``: tap -> {up, carrier, bridge, stopped (the state of a port that forwards nothing), isolated,
     vlans (VLAN -> whether packets without a tag are in it, both ways)}, without those that are gone; ``down``: the bridges
-    that are; ``uplinks``: bridge -> its ports that are not taps; ``called``: program -> the bridges whose packets iptables sees;
+    that are; ``gone``: those that there are not; ``uplinks``: bridge -> its ports that are not taps; ``called``: program -> the
+    bridges whose packets iptables sees;
     ``tables``: program -> its tables, of each backend in the kernel, without programs that could not be read; ``nft``: table
     of libvirt's nftables driver -> its taps; ``unread``: what could not be read, with the reason."""
 
     ports: Dict[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     down: List[str] = dataclasses.field(default_factory=list)
+    gone: List[str] = dataclasses.field(default_factory=list)
     uplinks: Dict[str, List[str]] = dataclasses.field(default_factory=dict)
     called: Dict[str, List[str]] = dataclasses.field(default_factory=dict)
     tables: Dict[str, List[Tables]] = dataclasses.field(default_factory=dict)
@@ -189,7 +192,7 @@ def _unplugged(nic: Nic, seen: Seen) -> Iterator[str]:
         return
     if port["bridge"] != nic.bridge:
         at = "on %s" % port["bridge"] if port["bridge"] else "on no bridge"
-        yield "its tap %s is %s, not on %s" % (nic.tap, at, nic.bridge)
+        yield "its tap %s is %s, not on %s%s" % (nic.tap, at, nic.bridge, NO_BRIDGE * (nic.bridge in seen.gone))
     elif nic.bridge in seen.down:
         yield "bridge %s is down" % nic.bridge
     elif port["stopped"] and port["up"] and port["carrier"]:  # else that is why
@@ -366,6 +369,7 @@ def look_at_kernel(nics):
     seen.ports = {nic.tap: _port(nic, links, seen.unread) for nic in nics if nic.tap in links}
     bridges = dict.fromkeys(nic.bridge for nic in nics if nic.kind == "bridge")
     seen.down = [name for name in bridges if name in links and "UP" not in (links[name].get("flags") or ())]
+    seen.gone = [name for name in bridges if name not in links]
     ports = [name for name, link in links.items() if link.get("linkinfo", {}).get("info_kind") != "tun"]
     seen.uplinks = {name: [port for port in ports if links[port].get("master") == name] for name in bridges}
     for program in FAMILIES:

@@ -56,6 +56,7 @@ def reboot(instance, hard, grace):
         instance.observe("reboot")
         gate.revoke(instance.uuid, instance.host.run_dir)
         forced = _power_off(instance, hard, grace)
+        instance.tell_force(forced and grace)
         instance.observe("rebooted off")
         noted = journal.noted(record, "reboot", hard=hard, forced=forced)
         instance.store.compare_and_swap(record, noted.next())

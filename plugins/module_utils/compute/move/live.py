@@ -244,10 +244,8 @@ def allocated(xml):
 
 
 def start(guest, record, pool_path, targets, options, there=None, remote=None):
-    """Run the migration and watch it: progress, time limit, a destination (``remote``) that is gone. Return whether the time
-    limit stopped the guest. Between the check
-    of the guest and libvirt's job somebody may detach or attach a disk: libvirt copies only the disks named here, and
-    refuses if one is gone."""
+    """Run the migration to ``remote`` and watch it. Return whether the time limit stopped the guest. Between the check and
+    libvirt's job somebody may detach or attach a disk: libvirt copies only the disks named here, and refuses if one is gone."""
     library = require_libvirt()
     described = guest.XMLDesc(library.VIR_DOMAIN_XML_MIGRATABLE | library.VIR_DOMAIN_XML_SECURE)
     problems = disk_problems(described, record, pool_path, targets.get("shared"))
@@ -264,10 +262,15 @@ def start(guest, record, pool_path, targets, options, there=None, remote=None):
         failed = run()
     if failed is not None:
         _go_on_if_it_can(guest, not is_meant_paused(record))
-        hint = host_hints.compare_mtu(copying.address) if copying.stuck else None
+        why = copying.why()
+        hint = host_hints.libvirt_ended("the destination") if why else None
+        if host_hints.FULL in str(failed):
+            hint = host_hints.make_room_in_pool()
+        if copying.stuck:
+            hint = host_hints.compare_mtu(copying.address)
         if "onnect to '%s:" % copying.address in str(failed):
             hint = operation_hints.open_ports(copying.address)
-        raise MigrationError("; ".join(filter(None, (limit.ended, copying.why(), "libvirt: %s" % failed))), hint=hint)
+        raise MigrationError("; ".join(filter(None, (limit.ended, why, "libvirt: %s" % failed))), hint=hint)
     return limit.stopped
 
 

@@ -74,14 +74,14 @@ class Effects(Guests, VolumeEffects):
         super().__init__(host.connection)
         self.host = host
         self.remote = None  # the destination's libvirt, on the source of a live migration
-        self.downtime = None  # of this guest, see live_watch.Downtime
+        self.downtime = None  # see live_watch.Downtime
         self.only_looks = False  # see rehearsal.py
-        self.warnings = []  # for people: what went wrong without stopping the move
+        self.warnings = []  # for people
 
     # the guest
 
     def check_movable(self, record):
-        """Check that an existing guest answers, its disks and volumes are this host's, and nobody else uses them."""
+        """Check that the guest answers, and its disks and volumes are this host's alone."""
         health.check_answers(self.connection, record.uuid, record.name, self.host.identity["name"])
         block_jobs.check_no_others_jobs(self.connection, record, self.host.identity["name"])
         owner.check(self.pool_path(record), record.uuid, record.name, self.host.identity["uuid"])
@@ -110,8 +110,10 @@ class Effects(Guests, VolumeEffects):
 
     def stop(self, uuid, timeout):
         gate.revoke(uuid)
-        domain.stop(self.connection, uuid, timeout)
-        mdev.remove(self.connection, uuid, self.host.store.read(uuid))
+        record = self.host.store.read(uuid)
+        if domain.stop(self.connection, uuid, timeout):
+            self.warnings.append("%s did not shut down within %d s and was ended" % (record.name, timeout))
+        mdev.remove(self.connection, uuid, record)
 
     def check_owner(self, record):
         """Raise DisksOfAnotherHost if the disks on shared storage are another host's: then the record here is old."""

@@ -30,6 +30,7 @@ SAID = {
     SSH + "ssh: Could not resolve hostname kvm3: Name or service not known": "its name is not known: set ansible_host",
     "Missing sudo password": "sudo wants a password: add --ask-become-pass",
     SSH + "Connection closed by 192.0.2.3 port 22": "the connection broke",
+    'Data could not be sent to remote host "192.0.2.3". Make sure this host can be reached over ssh: ': "the connection broke",
     "no answer within 12 s (berth_host_timeout)": "no answer within 12 s (berth_host_timeout)",
     "first line\nsomething else": "something else",
 }

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 from backup_case import act, back_up, listed, make_place, needed, qemu, restart_libvirtd_in_a_copy, restore
 from instance_case import Case, Killed
 from small_disks import holds, web_off, write
 
-from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import backup_chain, make, off, place
+from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import acts, backup_chain, make, off, place
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup import restore as restore_of_backup
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.make import BackupFailed
 from ansible_collections.berth.kvm.plugins.module_utils.compute.backup.place import (
@@ -33,7 +34,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.disk import imag
 from ansible_collections.berth.kvm.plugins.module_utils.compute.errors import DiskChainChanged, SnapshotIncomplete
 from ansible_collections.berth.kvm.plugins.module_utils.compute.guest import power, rebuild
 from ansible_collections.berth.kvm.plugins.module_utils.compute.paths import bitmap_of
-from ansible_collections.berth.kvm.plugins.module_utils.model import backup_hints, hints
+from ansible_collections.berth.kvm.plugins.module_utils.model import backup_hints, hints, host_hints
 from ansible_collections.berth.kvm.plugins.module_utils.model.backups import FULL, INCREMENT, Backup
 from ansible_collections.berth.kvm.plugins.module_utils.model.errors import InstanceIsLocked, InvalidInput
 from ansible_collections.berth.kvm.plugins.module_utils.model.move_errors import InstanceInvalidState, TransferFailed
@@ -181,11 +182,13 @@ def test_a_bitmap_that_qemu_did_not_close_is_not_trusted(web, to, monkeypatch):
     assert back_up(web, to)["kind"] == "full"
 
 
+@pytest.mark.follows("libvirt_ended")
 def test_a_backup_in_which_libvirtd_was_restarted_is_ended_by_the_new_one(web, to, monkeypatch):
     """Nobody else would end what QEMU keeps for it."""
     ended, alive = restart_libvirtd_in_a_copy(web, monkeypatch), web.host.connection
-    with pytest.raises(BackupFailed, match="the backup of web1 on kvm1"):
+    with pytest.raises(BackupFailed, match="the backup of web1 on kvm1") as failed:
         back_up(web, to)
+    assert failed.value.hint == host_hints.libvirt_ended("kvm1")
     assert ended == [alive, alive] and os.listdir(Place(to, web.uuid).path()) == []
 
 
@@ -226,6 +229,16 @@ def test_a_removal_that_was_killed_is_ended_by_the_next_backup(web, to):
 
 
 @pytest.mark.follows("mount_backups")
+@pytest.mark.parametrize("device, told", [(1, 1), (2, 0)])
+def test_a_backup_on_the_file_system_of_the_disks_is_made_and_that_is_told(web, to, monkeypatch, device, told):
+    devices = {web.host.pool_of(web.record): 1, to: device}
+    monkeypatch.setattr(acts, "os", SimpleNamespace(stat=lambda path: SimpleNamespace(st_dev=devices[path])))
+    instance = web.instance()
+    params = {**dict.fromkeys(make.Wish._fields), "state": "made", "to": to, "full": False, "chain": 30}
+    assert acts.outcome_of(instance, params, False)["changed"] and len(instance.told) == told
+    assert all("lost together" in text and backup_hints.name_another_place() in text for text in instance.told)
+
+
 @pytest.mark.parametrize("path", ["missing", "on-root"])
 def test_a_directory_that_is_not_there_or_on_the_root_file_system_is_refused(web, to, path):
     where = os.path.join(to, path)

@@ -155,6 +155,18 @@ def test_what_others_drop_is_told_and_left_alone(web, kernel):
     assert wrong(web) == []
 
 
+@pytest.mark.follows("make_bridge_of_tap")
+def test_whose_bridge_is_gone_is_told_to_make_it_before_a_start(web, kernel):
+    kernel.link("br0", ifname="brx")
+    kernel.link("vnet1", master="brx")
+    said = drift.of_packets("web1", mend.differing(web.instance(), web.record))
+    assert said.endswith("not on br0, which is gone. " + packet_hints.make_bridge_of_tap("web1"))
+    kernel.link("brx", ifname="br0")
+    said = drift.of_packets("web1", mend.differing(web.instance(), web.record))
+    assert said.endswith("not on br0. " + packet_hints.repair_packets("web1"))
+    assert web.instance().started() is True and wrong(web) == []
+
+
 def test_the_facts_tell_it_and_create_looks_at_such_an_instance(web, kernel):
     assert told(web) is None
     flush(kernel)

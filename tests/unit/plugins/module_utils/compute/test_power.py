@@ -125,6 +125,17 @@ def test_the_line_of_an_instance_says_whether_its_power_is_what_the_inventory_na
     assert (outcome.state, outcome.why) == said
 
 
+@pytest.mark.parametrize("answers, grace, told", [(False, 1, True), (False, 0, False), (True, 1, False)])
+def test_a_guest_that_had_to_be_ended_though_it_was_asked_to_shut_down_is_told(web, answers, grace, told):
+    web.make()
+    web.domain.answers = answers
+    for does in (lambda it: it.stopped(grace), lambda it: power.reboot(it, not grace, grace)):
+        web.instance().started()
+        instance = web.instance()
+        does(instance)
+        assert instance.told == ["it did not shut down within 1 s and was ended"] * told
+
+
 # ---- reboot
 
 

@@ -13,6 +13,7 @@ from runs_of_create import HOSTS, Host, a_plan, instance, steps
 
 from ansible_collections.berth.kvm.plugins.module_utils.conductor import plan as rounds
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.commit import commit
+from ansible_collections.berth.kvm.plugins.module_utils.conductor.next_host import attempt_failed
 from ansible_collections.berth.kvm.plugins.module_utils.model import hints
 
 
@@ -46,7 +47,14 @@ def test_attempts_end_at_max_attempts_with_every_cause():
     result = run_all(a_plan(instance("a"), max_attempts=2), hosts)["a"]
     assert result["error"]["code"] == "MaxRetriesExceeded"
     assert [attempt["host"] for attempt in result["attempts"]] == ["h1", "h2"]
-    assert "2 attempts for instance a" in result["error"]["message"]
+    assert "2 attempts for instance a. Last cause, on h2: " in result["error"]["message"]
+
+
+def test_the_host_of_the_last_cause_is_told_once():
+    given_up = {"name": "a", "host": "h1", "alternates": [], "attempts": []}
+    plan = {"max_attempts": 3, "hosts": {}}
+    attempt_failed(plan, given_up, "ClaimFailed", "h1: has 0 MiB free", True)
+    assert given_up["error"]["message"].endswith("for instance a. Last cause, on h1: has 0 MiB free")
 
 
 def test_no_alternate_left_says_so_as_nova_does():

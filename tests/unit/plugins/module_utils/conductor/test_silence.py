@@ -33,9 +33,12 @@ def test_the_reason_of_a_host_that_is_there_can_stand_in_a_sentence():
     assert silence.describe("h1", {"h1": "UNREACHABLE: no route"}) == "h1, which does not answer"
 
 
-def test_a_host_that_is_not_prepared_is_to_be_prepared_and_others_are_to_be_repaired():
+@pytest.mark.follows("mend_host")
+def test_a_host_that_is_not_prepared_is_to_be_prepared_and_others_are_to_be_repaired_and_not_switched_off():
+    """Their guests run."""
     assert silence.hint(["h1", "h2"], {"h1": BARE, "h2": BARE}) == host_hints.prepare_host("h1,h2")
-    assert silence.hint(["h1", "h2"], {"h1": BARE, "h2": BROKEN}) == hints.mend_lost_host("h1, h2")
+    assert silence.hint(["h1", "h2"], {"h1": BARE, "h2": BROKEN}) == fleet_hints.mend_host("h1, h2")
+    assert "off" not in silence.hint(["h2"], {"h2": BROKEN})
     assert silence.hint(["h1", "h2"], {"h1": BARE, "h2": "UNREACHABLE: no route"}) == host_hints.prepare_host("h1")
 
 
@@ -124,4 +127,4 @@ def test_a_host_with_the_uuid_of_a_silent_one_is_no_fault_of_the_inventory_and_h
     }
     refused = read_fleet(reports, dict).verdicts
     assert silence.has_code(refused["h1"], duplicate_hosts.TAKEN)
-    assert silence.hint(["h1"], refused) == hints.mend_lost_host("h1")
+    assert silence.hint(["h1"], refused) == fleet_hints.mend_host("h1")

@@ -11,11 +11,12 @@ import json
 import pytest
 from procedure_case import played
 
-from ansible_collections.berth.kvm.plugins.module_utils.conductor import addressing, updating
+from ansible_collections.berth.kvm.plugins.module_utils.conductor import addressing, drift, updating
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.errors import AddressesUnknown, AddressPoolExhausted
 from ansible_collections.berth.kvm.plugins.module_utils.conductor.procedures import update, update_disks
 from ansible_collections.berth.kvm.plugins.module_utils.model import nics, updates
 from ansible_collections.berth.kvm.plugins.module_utils.model.address_clash import AddressTaken
+from ansible_collections.berth.kvm.plugins.module_utils.model.request_digest import digests
 
 UUID, OTHER = "0b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a", "1b7f9a52-3c6e-5d59-9d0b-3a1c9d7f1e2a"
 FIRST = {"network": "lan", "type": "bridge", "source": "br0", "mac": nics.own_mac(UUID, 0), "address": "192.0.2.10/24"}
@@ -210,3 +211,13 @@ def test_what_an_update_brings_differs_no_more_and_the_image_does():
     left = updating.as_left(place, wanted)
     assert left["request_digests"]["image"] == "x" and left["group"] == "g" and left["nics"] == nics.taken([NEW])
     assert left["request_digests"]["networks"] != "x" and left["request_digests"]["metadata"] != "x"
+
+
+@pytest.mark.parametrize("networks, differs", [([FIRST, NEW], False), ([FIRST], True)])
+def test_of_a_nic_that_an_update_adds_nobody_is_told_that_the_inventory_says_other_security_groups(networks, differs):
+    """That of a NIC that stays follows the inventory in a create."""
+    has = {**digests({"networks": [FIRST]}), "security_groups": "x"}
+    wanted = {"networks": networks, "flavor": {"name": "m1"}}
+    place = {"request_digests": has, "nics": HAS, "content": None, "group": None}
+    left = updating.as_left(place, wanted)
+    assert bool(drift.of_security_groups("web1", left, wanted)) is differs

@@ -88,6 +88,7 @@ def test_a_destination_that_stopped_answering_is_the_first_reason_that_is_told(m
     with pytest.raises(MigrationError) as error:
         guest.migrate(SimpleNamespace(isAlive=lambda: alive, lookupByUUIDString=lambda _uuid: guest))
     assert str(error.value).startswith("libvirt: " if alive else "the destination stopped answering; libvirt: ")
+    assert error.value.hint == (None if alive else host_hints.libvirt_ended("the destination"))
 
 
 @pytest.mark.follows("compare_mtu")
@@ -119,6 +120,15 @@ def test_a_destination_whose_ports_a_firewall_closes_is_named_with_the_ports_to_
     assert told.value.hint == operation_hints.open_ports("192.0.2.2") and "49152-49343" in told.value.hint
     monkeypatch.setattr(live, "_run", lambda *_: None)
     guest.migrate()
+
+
+def test_a_destination_whose_pool_is_full_is_told_with_what_makes_room(monkeypatch):
+    guest = Halfway(monkeypatch, tells=False)
+    error = guest.library.libvirtError(1, "migration of disk vda failed: No space left on device")
+    monkeypatch.setattr(live, "_run", lambda *_: error)
+    with pytest.raises(MigrationError) as told:
+        guest.migrate()
+    assert told.value.hint == host_hints.make_room_in_pool()
 
 
 def test_whoever_watches_a_migration_has_the_connection_to_its_destination_and_the_address(monkeypatch):

@@ -43,6 +43,13 @@ def test_no_move_begins_with_a_guest_that_does_not_answer(web, effects, monkeypa
         effects.check_movable(web.record)
 
 
+@pytest.mark.parametrize("forced", [True, False])
+def test_a_guest_that_a_move_had_to_end_as_it_did_not_shut_down_is_told(web, effects, monkeypatch, forced):
+    monkeypatch.setattr(moving_host.domain, "stop", lambda *_arguments: forced)
+    effects.stop(web.record.uuid, 5)
+    assert effects.warnings == ["web1 did not shut down within 5 s and was ended"] * forced
+
+
 @pytest.mark.parametrize(
     "permitted, runs, after", [(True, True, True), (True, False, True), (False, True, True), (False, False, False)]
 )
