@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..module_utils.conductor import maintenance
 from ..module_utils.conductor.errors import HostUnknown, KvmHostNotFound
-from ..module_utils.conductor.procedures.telling import close_host
+from ..module_utils.conductor.procedures.close_host import close_host
 from ..module_utils.model import fleet_hints, hints, input_hints
 from ..module_utils.model.errors import InvalidInput
 from ..plugin_utils import berth_where_hosts, fleet_options

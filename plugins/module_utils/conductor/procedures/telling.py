@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What hosts are told of each other's instances before a run changes any: who owns them, and which record becomes the latest.
-And which hosts belong to the fleet, and which of them is closed for maintenance."""
+And which hosts belong to the fleet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..closing_table import text_of
 from ..errors import HostUnknown
 from ..fleet import Fleet
 from ..gossip import lacking
-from .steps import Ask, Procedure, refusals
+from .steps import Ask, Procedure
 
 
 def tell_owners(told: Document, digests: Mapping[str, Optional[Mapping[str, str]]]) -> Procedure[None]:
@@ -48,15 +48,3 @@ def tell_members(fleet: Fleet, news: Document, apart: str = "") -> Procedure[Non
         told = {"members": {**majority.agreed(fleet.member_lists), **news}}
         hosts = sorted(set(fleet.documents) - set(fleet.unprepared()) - {apart})
         yield Ask("rescan", {host: {"told": told} for host in hosts})
-
-
-def close_host(fleet: Fleet, host: str, given: Document, dry: bool) -> Procedure[bool]:
-    """``given``: {state, reason}, as of module host_maintenance. Return whether that is news. Raises HostUnknown."""
-    reply = (yield Ask("host_maintenance", {host: given}))[host]
-    for _host, why, hint in refusals({host: reply}):
-        raise HostUnknown("%s: %s" % (host, why), hint=hint, host=host)
-    why = str((reply.get("drained") or {}).get("reason") or "maintenance") if given["state"] == "drained" else ""
-    if not dry:  # while it is off, nobody takes it for lost
-        uuid = fleet.documents[host]["uuid"]
-        yield from tell_members(fleet, majority.closing(fleet.member_lists, uuid, host, why))
-    return bool(reply.get("changed"))
