@@ -70,6 +70,10 @@ def take(pool, tmp_path):
     return take
 
 
+def is_run(*_arguments, **_more):
+    raise AssertionError("QEMU was run")
+
+
 def left(pool):
     return os.listdir(os.path.join(pool, "images"))
 
@@ -109,7 +113,7 @@ def test_one_whose_disk_is_larger_than_the_flavor_is_refused(take, pool, tmp_pat
 def test_one_that_the_pool_has_no_room_for_is_not_converted(take, pool, tmp_path, monkeypatch):
     content, room = exported(tmp_path, "vmdk", "streamOptimized", b"12" * (4 * MIB)), paths.free_bytes
     monkeypatch.setattr(paths, "free_bytes", lambda path: room(path) and 4 * MIB)
-    monkeypatch.setattr(converted_image, "make", lambda *_arguments: pytest.fail("it was converted"))
+    monkeypatch.setattr(converted_image, "make", is_run)
     with pytest.raises(ImageUnavailable, match="does not fit into the pool"):
         take(content, "vmdk")
     assert left(pool) == []
@@ -147,7 +151,7 @@ def test_a_vmdk_that_is_not_the_whole_disk_is_refused_before_qemu_reads_it(take,
     content = exported(tmp_path, "vmdk")
     broken = FAULTS[fault](content)
     assert broken != content
-    monkeypatch.setattr(converted_image, "run", lambda *_arguments, **_more: pytest.fail("QEMU was run"))
+    monkeypatch.setattr(converted_image, "run", is_run)
     with pytest.raises(ImageInvalid) as raised:
         take(broken, "vmdk")
     assert raised.value.hint
