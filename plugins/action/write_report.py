@@ -46,7 +46,7 @@ class ActionModule(ControllerAction):
             warn("the report is about the whole fleet, also with --limit")
         hosts = kvm_hosts(task_vars, args["hosts"])
         of_fleet = machines(task_vars, hosts)
-        page, _ = together(
+        page, _path = together(
             [
                 functools.partial(page_path, args["page"], Fleet(of_fleet)),
                 lambda: args["metrics"] and fleet_metrics.check_path(args["metrics"]),

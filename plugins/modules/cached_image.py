@@ -30,7 +30,7 @@ options:
       disk_format:
         description: The format that the file must have. The host keeps one of other hypervisors as qcow2.
         type: str
-        choices: [raw, qcow2, vmdk, vhdx]
+        choices: [raw, qcow2, vmdk, vhdx, iso]
         required: true
   pool:
     description: The storage pool of the instance.

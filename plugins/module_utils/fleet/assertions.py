@@ -67,7 +67,7 @@ class Checked(NamedTuple):
 def read(document: Any, path: str) -> List[Document]:
     """Raises InvalidInput about each entry that cannot be meant."""
     field = "%s %s" % (FIELD, path)
-    if type(document) is not list or not 1 <= len(document) <= MOST:  # a file that lost them all must not pass
+    if not isinstance(document, list) or not 1 <= len(document) <= MOST:  # a file that lost them all must not pass
         value = document if document is None else shape.show(document)
         hint = fleet_hints.write_assertions()
         raise InvalidInput(field, value, "a list of 1 to %d assertions" % MOST, hint=hint)

@@ -71,7 +71,7 @@ def test_the_page_and_the_dashboard_know_these_metrics_and_no_others():
 
 
 def test_no_label_is_one_that_prometheus_sets_for_what_it_reads():
-    assert not {"instance", "job"} & {label for labels, _ in fleet_metrics.METRICS.values() for label in labels}
+    assert not {"instance", "job"} & {label for labels, _what in fleet_metrics.METRICS.values() for label in labels}
 
 
 def test_a_file_that_has_no_metrics_is_not_replaced(tmp_path, monkeypatch):
