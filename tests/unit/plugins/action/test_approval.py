@@ -50,13 +50,13 @@ def test_create_refuses_what_was_not_approved():
         ),
         ({"silent": ["h1"], "hosts": ["h2"]}, "would now go to h2, but h1 was approved"),
         ({"instances": {}}, "a is not wanted"),
-        ({"hosts": [], "silent": ["h1", "h2"]}, "a cannot be made: "),
+        ({"variables": {"berth_quotas": {"default": {"instances": 0}}}}, "a cannot be made: "),
     ],
     ids=[
         "the flavor has changed",
         "another host is the best now",
         "the instance left the inventory",
-        "no host answers",
+        "its quota is used up",
     ],
 )
 def test_what_has_changed_since_the_approval_is_refused(change, why):
@@ -66,6 +66,11 @@ def test_what_has_changed_since_the_approval_is_refused(change, why):
     variables = {**more.pop("variables", {}), **approved(shown)}
     refused = place(variables=variables, args={"plan": True}, **more)
     assert refused["error_code"] == "NotApproved" and why in refused["msg"]
+
+
+def test_where_no_host_answers_an_approved_run_makes_nothing():
+    refused = place({"a": VM}, approved(place({"a": VM})), {"plan": True}, hosts=[], silent=["h1", "h2"])
+    assert refused["error_code"] == "NoHostAnswered" and "berth_plan" not in refused.get("ansible_facts", {})
 
 
 def test_an_approval_of_nothing_allows_nothing():
