@@ -171,7 +171,7 @@ def test_what_changes_guests_needs_a_selection_or_the_word_that_all_are_meant(lo
         driving, "ask_each", lambda *given: {host: {"changed": False, "notes": {}} for host in given[3]}
     )
     run = {"berth_keep_on": "h1", "berth_set_aside_on": "h2", "berth_recover_on": "h1"}
-    run |= {"berth_snapshot": "one", "berth_new_name": "web2"}
+    run |= {"berth_snapshot": "one", "berth_new_name": "web2", "berth_new_image": "golden"}
     refused = locate(method, run, selected=False, h1=[held()])
     assert refused["error_code"] == "SelectionNotExplicit" and hints.select_instances() in refused["msg"]
     for word in [ALL, {"berth_delete_all": True}] if method == "delete" else [ALL]:

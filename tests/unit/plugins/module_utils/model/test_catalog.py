@@ -43,7 +43,7 @@ BAD_VARIABLES = [
         "berth_images.i.url",
     ),
     ("berth_images", {"i": {"url": "/a", "checksum": "md5:0", "disk_format": "raw"}}, "berth_images.i.checksum"),
-    ("berth_images", {"i": {"url": "/a", "checksum": CHECKSUM, "disk_format": "vmdk"}}, "berth_images.i.disk_format"),
+    ("berth_images", {"i": {"url": "/a", "checksum": CHECKSUM, "disk_format": "vdi"}}, "berth_images.i.disk_format"),
     ("berth_networks_defined", {"n": {"type": "ovs", "source": "b"}}, "berth_networks_defined.n.type"),
     ("berth_networks_defined", {"n": {"type": "bridge", "source": "b; rm"}}, "berth_networks_defined.n.source"),
     ("berth_networks_defined", {"n": {"type": "bridge", "source": "b" * 16}}, "berth_networks_defined.n.source"),
