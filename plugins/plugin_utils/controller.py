@@ -32,10 +32,8 @@ OF_ARGUMENT = ("type", "elements", "choices", "required", "default")
 
 def documented(name, /, **choices):
     """The arguments of an action, which the page of the module of its name has. ``choices``: those of an option that the code knows."""
-    page, fragments = (
-        yaml_load(_blocks("modules/%s.py" % name)["DOCUMENTATION"]),
-        _blocks("doc_fragments/controller.py"),
-    )
+    page = yaml_load(_blocks("modules/%s.py" % name)["DOCUMENTATION"])
+    fragments = _blocks("doc_fragments/controller.py")
     options = dict(page.get("options") or {})
     for fragment in page["extends_documentation_fragment"]:
         shared = fragments.get(fragment.rpartition(".")[2].upper())
@@ -46,6 +44,7 @@ def documented(name, /, **choices):
     return spec
 
 
+@functools.lru_cache(maxsize=None)  # all actions have the same fragments
 def _blocks(path):
     """The texts of a file by their names; neither a page nor its parts are imported."""
     return dict(BLOCK.findall((PLUGINS / path).read_text("utf-8")))

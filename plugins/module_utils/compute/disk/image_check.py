@@ -45,7 +45,7 @@ MAGICS = {
     "cloop": (0, b"#!/bin/sh\n#V2.0 Format"),
     "dmg": (-512, b"koly"),
 }
-CD = "ISO 9660"
+ISO_9660 = "ISO 9660"
 # The same for files that are not disks, but contain or describe one.
 PACKED = {
     "xz": (0, b"\xfd7zXZ\0"),
@@ -56,7 +56,7 @@ PACKED = {
     "7z": (0, b"7z\xbc\xaf\x27\x1c"),
     "zip": (0, b"PK\x03\x04"),
     "tar": (257, b"ustar"),
-    CD: (0x8001, b"CD001"),
+    ISO_9660: (0x8001, b"CD001"),
 }
 BOOT_SIGNATURE = b"\x55\xaa"  # at the end of the first sector of a disk
 
@@ -74,7 +74,7 @@ def detect(head, tail, magics=None):
 def _check_disk(head):
     """Raise ImageInvalid for an archive, or for a CD that is not also a disk to boot from."""
     for kind in detect(head, b"", PACKED):
-        if kind != CD or head[SECTOR - 2 : SECTOR] != BOOT_SIGNATURE:
+        if kind != ISO_9660 or head[SECTOR - 2 : SECTOR] != BOOT_SIGNATURE:
             raise ImageInvalid(
                 "the image is not a disk: its content is %s" % kind,
                 field="disk_format",
@@ -85,7 +85,7 @@ def _check_disk(head):
 
 
 def inspect(fd, declared, is_disk=True, is_layer=False):
-    """Return {format, virtual_size (bytes)} of an open file, or raise ImageInvalid. ``declared`` is raw or qcow2.
+    """Return {format, virtual_size (bytes)} of an open file, or raise ImageInvalid. ``declared`` is raw, qcow2 or iso.
     Files that are not disks, such as an initrd, may be compressed. ``is_layer``: it may have a backing file."""
     size, head = check_format(fd, declared, is_disk)
     if declared in ("raw", disk_formats.CD):
@@ -101,7 +101,7 @@ def check_format(fd, declared, is_disk=True):
     head = os.pread(fd, HEAD, 0)
     tail = os.pread(fd, TAIL, max(0, size - TAIL))
     found = detect(head, tail)
-    is_cd = declared == disk_formats.CD and CD in detect(head, b"", PACKED)
+    is_cd = declared == disk_formats.CD and ISO_9660 in detect(head, b"", PACKED)
     if is_disk and not is_cd:
         _check_disk(head)
     plain = disk_formats.CD if is_cd else "raw"

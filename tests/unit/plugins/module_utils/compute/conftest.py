@@ -50,6 +50,14 @@ def state(tmp_path):
 
 
 @pytest.fixture
+def pool(tmp_path):
+    """The directory of a storage pool."""
+    path = tmp_path / "pool"
+    path.mkdir(mode=0o711)
+    return str(path)
+
+
+@pytest.fixture
 def store(state):
     """The records in it."""
     return Store(state)

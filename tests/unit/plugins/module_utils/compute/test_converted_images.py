@@ -50,13 +50,6 @@ def inside(path):
 
 
 @pytest.fixture
-def pool(tmp_path):
-    path = tmp_path / "pool"
-    path.mkdir(mode=0o711)
-    return str(path)
-
-
-@pytest.fixture
 def take(pool, tmp_path):
     """Have an image of this content taken into the cache."""
 

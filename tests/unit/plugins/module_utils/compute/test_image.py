@@ -47,13 +47,6 @@ def described(url, content=CONTENT, **changes):
 
 
 @pytest.fixture
-def pool(tmp_path):
-    path = tmp_path / "pool"
-    path.mkdir(mode=0o711)
-    return str(path)
-
-
-@pytest.fixture
 def source(tmp_path):
     path = tmp_path / "guest.raw"
     path.write_bytes(CONTENT)

@@ -36,13 +36,6 @@ if image.zstd:
 
 
 @pytest.fixture
-def pool(tmp_path):
-    path = tmp_path / "pool"
-    path.mkdir(mode=0o711)
-    return str(path)
-
-
-@pytest.fixture
 def take(pool, tmp_path):
     """Have an image of this file taken into the cache."""
 
