@@ -30,7 +30,8 @@ PASSES = 3
 
 def follow(action: ActionBase, task_vars: Dict[str, Any], reachable: List[str]) -> None:
     """Update the filters on the ``reachable`` hosts. A failure is reported but stops nothing: the next run retries."""
-    names = task_vars["groups"]["all"]
+    of_hosts = frozenset(kvm_hosts(task_vars))
+    names = [name for name in task_vars["groups"]["all"] if name not in of_hosts]
     if not any(_may_name_a_group(raw_vars(task_vars, name).get(GROUPS)) for name in names):
         return
     try:

@@ -239,13 +239,15 @@ class Fleet:
 @contextlib.contextmanager
 def without_collector() -> Iterator[None]:
     """Put Python's collector of cycles off while the documents of a fleet are made: they have none, and it would look through
-    all of them again and again, which takes twice as long as to read them. Also of a function, as a decorator."""
+    all of them again and again, which takes twice as long as to read them. Nor does it look through them afterwards. Also of a
+    function, as a decorator."""
     collects = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if collects:
+            gc.freeze()
             gc.enable()
 
 
