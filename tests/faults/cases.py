@@ -71,7 +71,8 @@ class Case:
     def start(self, playbook, variables=(), env=None):
         """A playbook for ``mover`` without waiting -> subprocess.Popen or warm.Run"""
         given = dict(variables)
-        playbook, limit = "berth.kvm." + playbook, () if "berth_name" in given else ("--limit", NAME)
+        chosen = {"berth_name", "berth_kvm_host"} & given.keys()
+        playbook, limit = "berth.kvm." + playbook, () if chosen else ("--limit", NAME)
         if not self.lab.warm:
             return self.lab.start_playbook(playbook, *limit, inventory=[self.path], extra_vars=given, env=env)
         argv = self.lab.ansible_argv(playbook, *limit, "-e", json.dumps(given), inventory=[self.path])

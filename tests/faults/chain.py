@@ -198,7 +198,10 @@ class Chain:
         if operation.begin == "active" and operation.moves:
             self.written_before, self.step_before = written, self.step
             self.step += operation.playbook == "resize"
-            variables["berth_target_host"] = getattr(self, operation.owner)
+            if not operation.empties:
+                variables["berth_target_host"] = getattr(self, operation.owner)
+        if operation.empties:
+            variables["berth_kvm_host"] = getattr(self, operation.empties)
         if operation.keeper:
             variables["berth_backup_host"] = self.destination
         if name == "rename_back":

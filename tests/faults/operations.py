@@ -45,6 +45,7 @@ class Operation:
     repeats: bool = False  # done again, it does the same again
     moments: tuple = (MOMENT_OF_ACT,)  # in which it is hit, if it is one step in all
     keeper: bool = False  # the destination has a part in it: it keeps backups
+    empties: str = ""  # the side whose host it empties or opens again; it finds the instance by that
     variables: dict = field(default_factory=dict)  # of its playbook
 
     @property
@@ -70,13 +71,15 @@ PLUGGED = {"berth_networks": [{"network": "lan"}, {"network": "lan"}], "berth_me
 # active: at rest; resized: on the destination, to be confirmed; resized_here: the same on one host; attached: at rest with
 # a volume; detached: at rest beside it; plugged: at rest with another NIC and other metadata; tight: at rest with a flavor below
 # its ceilings; resized_here_grown: with more memory since, to be confirmed; found: a guest of libvirt alone; adopted: that one;
-# shelved: its disks are in a backup; renamed: called OTHER, and the inventory does not say so
+# shelved: its disks are in a backup; renamed: called OTHER, and the inventory does not say so; drained: the other host is closed
 OPERATIONS = {
     "resize": Operation("resize", "active", "resized", "destination"),
     "confirm": Operation("confirm_resize", "resized", "active", "destination", stops=False),
     "revert": Operation("revert_resize", "resized", "active", "source", gives_up_writes=True),
     "cold": Operation("cold_migrate", "active", "resized", "destination"),
     "live": Operation("live_migrate", "active", "active", "destination", stops=False),
+    "drain": Operation("drain", "active", "drained", "destination", stops=False, empties="source"),
+    "return": Operation("return", "drained", "active", "destination", stops=False, empties="destination"),
     "resize_here": Operation("resize", "active", "resized_here", "source"),
     "confirm_here": Operation("confirm_resize", "resized_here", "active", "source", stops=False),
     "revert_here": Operation("revert_resize", "resized_here", "active", "source", gives_up_writes=True),
@@ -166,12 +169,13 @@ PREPARE = {
     "adopted": "adopt",
     "shelved": "shelve",
     "renamed": "rename",
+    "drained": "drain",
 }
 END = {
     "resized": "confirm", "resized_here": "confirm_here", "stopped": "start", "locked": "unlock", "detached": "attach",
     "paused": "unpause", "suspended": "resume", "rescued": "unrescue", "snapped": "delete_snapshot", "snapped_off": "start_snapped",
     "plugged": "unplug", "resized_here_grown": "shrink_here", "adopted": "leave",
-    "shelved": "unshelve", "renamed": "rename_back",
+    "shelved": "unshelve", "renamed": "rename_back", "drained": "return",
 }  # fmt: skip
 # Where a new instance begins, else "active": a volume stays on its host, so an instance that had one is not moved, and one grows
 # if its flavor has ceilings. One that is adopted was never made.

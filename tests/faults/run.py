@@ -39,7 +39,8 @@ from operations import OPERATIONS, Fault, described, faults_of  # noqa: E402
 
 # In this order nearly each operation begins where the one before ends.
 TOUR = (
-    "resize", "revert", "cold", "confirm", "live", "resize_here", "revert_here", "confirm_here", "grow_here", "shrink_here",
+    "resize", "revert", "cold", "confirm", "live", "drain", "return",
+    "resize_here", "revert_here", "confirm_here", "grow_here", "shrink_here",
     "reboot", "reboot_hard", "backup", "backup_away", "image", "clone",
     "shelve", "shelve_away", "unshelve", "rename", "rename_back", "stop", "restore", "restore_away", "start",
     "pause", "unpause", "suspend", "resume", "rescue", "unrescue",

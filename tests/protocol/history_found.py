@@ -21,14 +21,14 @@ MEMORY_KIB, DISK_BYTES = 64 << 10, 1 << 30
 
 
 def make(world, machine, name):
-    """A person makes the guest, unless it is somewhere: running or off, it is no instance."""
+    """A person makes the guest, unless it, or a disk of its name, is somewhere: running or off, it is no instance."""
     uuid = UUIDS[name]
     known = [
         each for each in world.machines.values() if uuid in each.host.connection.domains or each.host.store.read(uuid)
     ]
-    if known or not machine.on or machine.dead:
-        return
     path = os.path.join(machine.found_disks, name + ".qcow2")
+    if known or os.path.exists(path) or not machine.on or machine.dead:
+        return
     write_header(path, DISK_BYTES)
     write_disk(path, world.new_disk_name(), 0)
     text = DEFINITION % (uuid, path)

@@ -45,7 +45,7 @@ class Moving(NamedTuple):
 
 def leaving(fleet: Fleet, host: str, inventory: Mapping[str, str], known: Collection[str]) -> Moving:
     """``inventory``: uuid -> name of the instances of the inventory; ``known``: all names of it."""
-    found = _chosen(fleet, inventory, known, lambda owner, _instance: owner == host)
+    found = _to_move(fleet, inventory, known, lambda owner, _instance: owner == host)
     owners = {instance["uuid"]: instance for _host, instance in _owned(fleet)}
     for part in fleet.documents[host]["instances"]:
         if part["foreign"] and part["power_state"] in ALIVE:
@@ -62,12 +62,12 @@ def leaving(fleet: Fleet, host: str, inventory: Mapping[str, str], known: Collec
 
 def all_of(fleet: Fleet, inventory: Mapping[str, str], known: Collection[str]) -> Moving:
     """What is in a move has an error and is in ``names``, too: the plan that began the move goes on with it."""
-    return _chosen(fleet, inventory, known, lambda _owner, _instance: True, in_moves=True)
+    return _chosen(fleet, inventory, known, lambda _owner, _instance: True)
 
 
 def coming_home(fleet: Fleet, host: str, inventory: Mapping[str, str], known: Collection[str]) -> Moving:
     uuid = fleet.documents[host]["uuid"]
-    return _chosen(fleet, inventory, known, lambda owner, instance: owner != host and instance.get("home") == uuid)
+    return _to_move(fleet, inventory, known, lambda owner, instance: owner != host and instance.get("home") == uuid)
 
 
 def fell(fleet: Fleet, host: str, inventory: Mapping[str, str]) -> List[str]:
@@ -97,13 +97,22 @@ def _part_of(name: str, host: str, role: Optional[str]) -> BerthError:
     return InstanceMoving(text, hint=hints.confirm_or_revert(name))
 
 
+def _to_move(
+    fleet: Fleet, inventory: Mapping[str, str], known: Collection[str], is_meant: Callable[[str, Document], bool]
+) -> Moving:
+    """What waits for a confirm stays. Of what is in the midst of a move the plan says whether it goes on with that."""
+    found = _chosen(fleet, inventory, known, is_meant, lambda instance: instance["phase"] != RESIZED)
+    return found._replace(errors={name: error for name, error in found.errors.items() if name not in found.names})
+
+
 def _chosen(
     fleet: Fleet,
     inventory: Mapping[str, str],
     known: Collection[str],
     is_meant: Callable[[str, Document], bool],
-    in_moves: bool = False,
+    goes_on: Callable[[Document], bool] = lambda _instance: True,
 ) -> Moving:
+    """``goes_on``: whether an instance that is in a move is to move, too."""
     meant = [(owner, instance) for owner, instance in _owned(fleet) if is_meant(owner, instance)]
     found, names = Moving({}, [], [], {}), names_of([instance for _owner, instance in meant], inventory, known)
     for owner, instance in meant:
@@ -112,7 +121,7 @@ def _chosen(
             _check(fleet, owner, name, instance, inventory)
         except BerthError as error:
             found.errors[name] = error
-            if not (in_moves and isinstance(error, InstanceMoving)):
+            if not (isinstance(error, InstanceMoving) and goes_on(instance)):
                 continue
         found.names[name] = instance["project_id"]
         if instance["uuid"] not in inventory:

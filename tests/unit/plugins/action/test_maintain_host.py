@@ -76,6 +76,13 @@ def test_what_waits_for_a_confirm_stays_and_is_told(hosts, capsys):
     assert "web1 stays where it is: " in capsys.readouterr().out
 
 
+def test_what_an_earlier_run_began_to_move_leaves_with_this_one_and_is_not_said_to_stay(hosts, capsys):
+    begun = named("web1", WEB, phase="resizing", task_state="migrating")
+    done = maintain(answers(begun, elsewhere=[named("web1", WEB, "IN", phase="incoming")]))
+    assert done["names"] == ["web1"] and not done["stay"]
+    assert "What is to leave it: web1." in capsys.readouterr().out
+
+
 def test_a_guest_that_is_no_instance_keeps_its_host_from_being_empty_while_it_runs(hosts, capsys):
     """Somebody would switch the host off under it."""
     guest = {**named("fw", "1b4e28ba-2fa1-4d8f-9b1d-0242ac120002"), "foreign": True, "managed": False, "role": None}
