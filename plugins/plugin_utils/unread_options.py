@@ -67,6 +67,8 @@ def check_unread(given: Mapping[str, Any]) -> None:
         raise joined(errors)
     if "berth_flavor" in unread and AS_IT_IS.intersection(_names(playbook)):
         warn("-e: berth.kvm.%s does not read berth_flavor. %s" % (playbook, fleet_hints.resize_instead()))
+    if playbook in ("capacity", "what_if") and "berth_flavor" in unread:
+        warn("-e: berth.kvm.%s does not read berth_flavor: it tells of each flavor in berth_flavors" % playbook)
     if "show" in _names(playbook) and "berth_name" not in given:
         for option in sorted(unread & WISHES.keys()):
             query = fleet_hints.select_where(WISHES[option], str(given[option]))
