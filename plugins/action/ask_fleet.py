@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Sequence, Tuple
 from xml.etree import ElementTree
@@ -16,7 +17,7 @@ from ..module_utils.fleet.check import check
 from ..module_utils.fleet.goals import DRAIN, Goal
 from ..module_utils.fleet.questions import movability, with_more
 from ..module_utils.model import fleet_hints
-from ..module_utils.model.errors import InvalidInput, joined
+from ..module_utils.model.errors import InvalidInput, joined, together
 from ..module_utils.model.schema import Whole
 from ..module_utils.placement.text import table
 from ..plugin_utils import fleet_options, planned_lines
@@ -104,15 +105,19 @@ def _assertions(args):
     path, rule = args["assertions"], "a file with a list of assertions"
     if not path:
         raise InvalidInput(assertions.FIELD, None, rule, hint=fleet_hints.write_assertions())
-    if args["junit"]:
+    read = functools.partial(read_yaml, path, assertions.FIELD, rule, MOST_BYTES)
+    return together([lambda: assertions.read(read(), path), functools.partial(_check_junit, args["junit"])])[0]
+
+
+def _check_junit(path):
+    if path:
         check_replaceable(
-            args["junit"],
+            path,
             "berth_junit",
-            args["junit"],
+            path,
             lambda file: file.read(len(HEAD)) == HEAD,
             "a file that is not there yet, or another result of assertions",
         )
-    return assertions.read(read_yaml(path, assertions.FIELD, rule, MOST_BYTES), path)
 
 
 def _failures(args, entries, failures):

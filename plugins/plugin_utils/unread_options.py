@@ -35,6 +35,9 @@ MOVING = frozenset(
 TARGETED = {"berth_target_host": ["berth.kvm.create", "berth.kvm.migrate", "others that move"]}
 # These give no flavor.
 AS_IT_IS = frozenset(("cold_migrate", "confirm_resize", "live_migrate", "migrate", "revert_resize"))
+# These choose a host anew, whatever the instance was made with.
+TO_ANOTHER = frozenset(("cold_migrate", "live_migrate", "migrate", "prep_resize", "resize"))
+WHERE_MADE = frozenset(("berth_force_hosts", "berth_ignore_hosts"))
 OF_KVM_HOSTS = frozenset(("prepare_hosts", "rotate_authority"))
 CHANGING = OF_KVM_HOSTS.union(
     ("create", "migrate"), move_options.OF_ROLES, (name for name, each in OPERATIONS.items() if each.selected)
@@ -63,10 +66,17 @@ def check_unread(given: Mapping[str, Any]) -> None:
             errors.append(UnknownVariable(said, hint=fleet_hints.leave_host_out(playbook in OF_KVM_HOSTS)))
         elif readers:
             warn(said)
+    if TO_ANOTHER.intersection(_names(playbook)):
+        for option in sorted(unread & WHERE_MADE):
+            if given[option] not in ("", None):
+                said = "-e: berth.kvm.%s does not read %s, an option of berth.kvm.create" % (playbook, option)
+                errors.append(UnknownVariable(said, hint=fleet_hints.name_target_instead()))
     if errors:
         raise joined(errors)
     if "berth_flavor" in unread and AS_IT_IS.intersection(_names(playbook)):
         warn("-e: berth.kvm.%s does not read berth_flavor. %s" % (playbook, fleet_hints.resize_instead()))
+    if playbook in ("capacity", "what_if") and "berth_flavor" in unread:
+        warn("-e: berth.kvm.%s does not read berth_flavor: it tells of each flavor in berth_flavors" % playbook)
     if "show" in _names(playbook) and "berth_name" not in given:
         for option in sorted(unread & WISHES.keys()):
             query = fleet_hints.select_where(WISHES[option], str(given[option]))

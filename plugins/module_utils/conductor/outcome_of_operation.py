@@ -83,6 +83,8 @@ def _staying(done: Done) -> str:
 
 def _by_hand(operation: str, name: str, located: Mapping[str, Any], done: Done) -> Iterable[str]:
     """What somebody changed in libvirt: by the host's answer of this run, otherwise by its facts from before."""
+    if operation == "leave" and done.changed:
+        return ()  # the guest is no instance any more, so nothing repairs it
     if "domain_differs" in done.instance and not OPERATIONS[operation].everywhere:
         return filter(None, [drift.of_domain(name, done.instance["domain_differs"])])
     if done.changed and OPERATIONS[operation].repairs:

@@ -80,20 +80,35 @@ def _entry(given: Any, field: str) -> Document:
     errors: List[BerthError] = [
         InvalidInput("%s.%s" % (field, shape.shorten(key)), key, rule, hint=_meant(key)) for key in keys
     ]
-    try:
-        entry = _ENTRY(given)
-        _check_queries(entry, field)
-    except shape.Fault as fault:
-        where = fault.field() if fault.path else ""
-        errors.append(InvalidInput(".".join(filter(None, [field, where])), fault.value, fault.rule))
-    except BerthError as error:
-        errors.append(error)
+    for part in _parts(given):
+        try:
+            _check_part(part, field)
+        except BerthError as error:
+            errors.append(error)
     if errors:
         raise joined(errors)
+    entry: Document = _ENTRY(given)
     if tuple(sorted(set(entry) - {"name"})) not in [tuple(sorted(kind)) for kind in KINDS]:
         rule = "beside its name one of " + "; ".join(" and ".join(kind) for kind in KINDS)
         raise InvalidInput("%s: %s" % (field, entry["name"]), sorted(entry), rule)
     return entry
+
+
+def _parts(given: Any) -> List[Any]:
+    """An entry for each field, so that the fault of one does not hide that of another."""
+    if not isinstance(given, dict):
+        return [given]
+    named = {key: given[key] for key in given if key == "name"}
+    return [named, *({"name": "-", key: given[key]} for key in given if key in KEYS and key != "name")]
+
+
+def _check_part(part: Any, field: str) -> None:
+    try:
+        entry = _ENTRY(part)
+    except shape.Fault as fault:
+        where = fault.field() if fault.path else ""
+        raise InvalidInput(".".join(filter(None, [field, where])), fault.value, fault.rule)
+    _check_queries(entry, field)
 
 
 def _meant(key: Any) -> Optional[str]:

@@ -676,6 +676,11 @@ def resize_to_follow(name: str) -> str:
     return "Run berth.kvm.resize --limit %s" % name
 
 
+def name_target_instead() -> str:
+    """-e gives a move hosts that count where an instance is made."""
+    return "Leave it out, and name the host to move to with -e berth_target_host=HOST"
+
+
 def resize_instead() -> str:
     """-e gives a flavor to a move that gives none."""
     return "To give another flavor, run berth.kvm.resize with it instead"

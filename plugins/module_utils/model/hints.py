@@ -390,4 +390,4 @@ def filter_in_use(name: str) -> str:
 
 def another_name() -> str:
     """A domain that berth did not make has the requested name or uuid."""
-    return "Choose another name for the instance; the domain is left alone"
+    return "Choose another name for the instance; the domain is left alone. After berth.kvm.leave, berth.kvm.adopt takes it again"

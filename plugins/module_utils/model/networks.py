@@ -219,6 +219,12 @@ def check_network(at: int, wanted: Wanted, networks: Mapping[str, Any]) -> Docum
     return networks[wanted["network"]]
 
 
+def check_nic(at: int, wanted: Wanted, networks: Mapping[str, Any]) -> None:
+    """Check what a NIC has to do with its network: that there is one, and that its addresses are in it."""
+    network = check_network(at, wanted, networks)
+    _addresses(nics.asked(wanted["address"]), network, "berth_networks[%d].address" % at)
+
+
 def _addresses(texts: List[str], network: Wanted, field: str) -> Document:
     """Return {address, gateway, address6, gateway6}, the latter two only of an IPv6 address beside an IPv4 one."""
     versions = [ip_version(text) for text in texts]

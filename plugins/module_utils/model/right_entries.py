@@ -22,6 +22,7 @@ VARIABLES = {
     "volume": "berth_volumes_defined",
 }  # the zones are in no variable by their names
 ZONES = "berth_aggregates"
+ALIAS = "pci_passthrough:alias"  # the extra spec that names an entry of berth_pci_aliases
 
 
 class RightEntries:
@@ -47,6 +48,8 @@ class RightEntries:
         return joined(faults) if faults else None
 
     def _told(self, fault: BerthError) -> List[BerthError]:
+        if fault.field == ALIAS and fault.value in map(repr, self._names.get("berth_pci_aliases", ())):
+            return []
         variable = VARIABLES.get(fault.kind, ZONES) if isinstance(fault, UnknownName) else ""
         if variable not in self._names or fault.value in self._right[variable]:
             return [fault]

@@ -32,7 +32,7 @@ from ..model.guest_settings import PROPERTIES, GuestSettings, with_boot_files
 from ..model.identity import ADOPTED, DEFAULT_PROJECT, check_name, group_uuid, instance_uuid, uuid_of
 from ..model.messages import Document
 from ..model.migration import check_same_firmware
-from ..model.networks import check_network, make_nic
+from ..model.networks import check_nic, make_nic
 from ..model.nics import is_of_nic
 from ..model.request_spec import SCHEMA, RequestSpec
 from ..model.security_groups import check_security_groups
@@ -233,7 +233,7 @@ def _check_known(catalog, project, field, value):
     elif field == "berth_key_names":
         catalog.public_keys(value)
     elif field == "berth_networks":
-        together(functools.partial(check_network, at, nic, catalog.networks) for at, nic in enumerate(value))
+        together(functools.partial(check_nic, at, nic, catalog.networks) for at, nic in enumerate(value))
     elif field == "berth_volumes":
         together(functools.partial(defined_volume, each["name"], catalog.volumes) for each in value)
     elif field == "berth_security_groups":

@@ -273,6 +273,11 @@ def test_what_the_host_holds_in_any_other_role_is_never_claimed_over(host, role,
     assert error and (error["code"], error["retryable"]) == ("InstanceExists", False)
 
 
+def test_whose_guest_was_given_back_is_told_how_to_have_it_again():
+    for part in ("the domain is left alone", "After berth.kvm.leave, berth.kvm.adopt takes it again"):
+        assert part in hints.another_name()
+
+
 @pytest.mark.follows("another_name")
 def test_a_foreign_domain_of_that_name_is_not_claimed_over_and_another_name_is_free(host):
     host.foreign = [

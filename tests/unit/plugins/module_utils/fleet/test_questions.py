@@ -172,6 +172,13 @@ def test_all_faults_of_a_file_of_assertions_are_told_together():
     assert "Did you mean instances?" in told and "Did you mean name?" in told
 
 
+def test_all_faults_of_one_assertion_are_told_together():
+    with pytest.raises(InvalidInput) as refused:
+        assertions.read([{"name": 7, "survive": "one", "query": "hosts[?"}], "f.yml")
+    for part in ("[0].name: 7", "[0].survive: 'one'", "[0].query"):
+        assert "berth_assertions f.yml: " + part in str(refused.value), refused.value
+
+
 def test_a_wrong_query_is_told_with_the_file_whatever_its_path_has():
     with pytest.raises(InvalidInput) as raised:
         assertions.read([{"name": "web", "query": "hosts[?"}], "50%/fleet.yml")
