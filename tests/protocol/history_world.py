@@ -119,13 +119,14 @@ class World:
                 self.newest[disk_name] = min(map(history_snapshots.oldest, files), default=0)
 
     def agrees_to_restore(self, name):
-        """Whoever restores a backup gives up what was written since the oldest one, and disks that a backup lacks."""
+        """Whoever restores a backup gives up what was written since the oldest one, and disks that a backup lacks, but no volume."""
         in_backups, backups = self.storage.counters(self.uuid(name))
         for disk_name, uuid in self.of_disk.items():
-            if uuid == self.uuid(name) and backups and not self._is_of_volume(disk_name):
+            if uuid == self.uuid(name) and backups:
                 counters = in_backups.get(disk_name, [])
                 self.newest[disk_name] = min([self.newest[disk_name], *counters])
-                self.given_up.update([disk_name] if len(counters) < backups else [])
+                lacks = len(counters) < backups and not self._is_of_volume(disk_name)
+                self.given_up.update([disk_name] if lacks else [])
 
     def _contents(self):
         """{name of a disk: the highest counter that it has on a host, or in the backup that the instance is shelved in}"""
