@@ -111,8 +111,9 @@ def locate_to_take_back(
         check_absent(name, noted, answers)
         return here
     notes.check_owner(name, here[0], generation_of(places), noted, answers)
-    latest = notes.latest_with_lost(fleet.notes_on(uuid), answers)
-    return here if generation_of(places) < latest else []
+    known, latest = fleet.notes_on(uuid).known, notes.latest_with_lost(fleet.notes_on(uuid), answers)
+    is_rival = known is not None and known.host_uuid != fleet.uuids().get(here[0]) and known.generation == latest
+    return here if generation_of(places) < latest or generation_of(places) == latest and is_rival else []
 
 
 def _later_than_all_records(fleet: Fleet, uuid: str, host: str) -> Optional[notes.Note]:

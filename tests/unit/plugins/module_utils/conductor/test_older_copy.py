@@ -16,10 +16,10 @@ from ansible_collections.berth.kvm.plugins.module_utils.conductor import errors,
 from ansible_collections.berth.kvm.plugins.module_utils.model import copy_hints, fleet_hints, state_hints
 
 
-def remembers(fleet, generation, owner="h2"):
-    """h3 says that another host had it later."""
+def remembers(fleet, generation, owner="h2", by="h3"):
+    """A host says that another one had it later."""
     noted = {"hosts": {"id-" + owner: owner}, "known": {"id-" + owner: {WEB: generation}}}
-    whereabouts.remember(fleet.hosts["h3"].store, noted)
+    whereabouts.remember(fleet.hosts[by].store, noted)
 
 
 def left_guest(fleet):
@@ -59,6 +59,18 @@ def test_an_older_copy_continues_if_a_person_says_so_where_the_later_owner_answe
     assert fleet.recover_record(on="h1") == ["h1"]
     fleet.start()
     assert (fleet.run(), fleet.owners(), fleet.recover_record()) == (None, ["h1"], [])
+
+
+@pytest.mark.follows("continue_with_older")
+def test_so_does_one_of_the_same_generation_made_while_nobody_who_knew_the_other_answered(fleet):
+    fleet.silence("h1")
+    assert fleet.run(prefer=("h3",)) is None
+    fleet.silence()
+    remembers(fleet, fleet.hosts["h3"].store.read(WEB).generation, by="h1")
+    with pytest.raises(errors.RecordMissing):
+        fleet.recover_record()
+    assert fleet.recover_record(on="h3") == ["h3"]
+    assert (fleet.run(), fleet.owners(), fleet.recover_record(on="h3")) == (None, ["h3"], [])
 
 
 @pytest.mark.follows("continue_with_older")
