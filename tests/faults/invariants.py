@@ -75,7 +75,8 @@ class Watcher:
         held = {}
         for view in views.values():
             for uuid, record in view.records.items():
-                held.setdefault(uuid, []).append(record["generation"])
+                if record["role"] != "CLAIM":  # it owns nothing, and a later run may begin it anew
+                    held.setdefault(uuid, []).append(record["generation"])
         for uuid, generations in held.items():
             before = self.generations.get(uuid, [0, 0])
             if max(generations) < before:

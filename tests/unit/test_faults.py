@@ -79,7 +79,7 @@ def test_every_fault_says_its_leg_its_step_and_its_side():
 WALKED = {
     "resize": "resize", "confirm": "confirm", "revert": "revert", "cold": "resize", "live": "live_migrate",
     "resize_here": "resize_here", "confirm_here": "confirm_here", "revert_here": "revert_here",
-    "grow_here": "resize_here", "shrink_here": "revert_here",
+    "grow_here": "resize_here", "shrink_here": "revert_here", "drain": "live_migrate", "return": "live_migrate",
 }  # fmt: skip
 
 
