@@ -74,7 +74,7 @@ def _take_back(_operation: str, fleet: Fleet, name: str, uuid: str, said: Said) 
     if not hosts:
         return {"hosts": []}
     latest, place = arrived.latest(fleet, uuid, hosts[0], said.lost), fleet.place_on(uuid, hosts[0])
-    if place and tuple(place["generation"]) == latest:  # so has a copy of another host, see locate_to_take_back()
+    if place and generation_of([place]) == latest:  # so has a copy of another host, see locate_to_take_back()
         latest = (latest[0], latest[1] + 1)
     addressing.check_not_given_away(fleet, name, uuid, hosts[0])
     told = _to_tell(fleet, will_own(fleet, uuid, hosts[0], latest[0], said.run))
