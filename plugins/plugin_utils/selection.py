@@ -38,7 +38,7 @@ def selected(task_vars: Dict[str, Any], names: List[str], hosts: List[str]) -> L
     instances = instances_alone(task_vars, names, hosts)
     if not instances and "berth_where" not in task_vars:  # a query that chooses none has said so
         check_nothing_selected(task_vars, [str(name) for name in names if name not in hosts])
-        asked = ": " + shortened(list(map(str, names))) if names else ""
+        asked = ": " + shortened(sorted(map(str, names))) if names else ""
         warn(
             "No instance is selected: no host of the inventory in question has the variable berth_flavor%s. %s"
             % (asked, fleet_hints.look_above())

@@ -59,10 +59,8 @@ def test_a_host_that_comes_back_after_its_instance_was_made_elsewhere_starts_not
     put = place.search(keep_one().stdout).group(1)
     assert put == looked and homes(lab) == {"web1": second} and running(lab) == [second]
     assert "root.qcow2" in lab.sh(first, "ls " + put).stdout and lab.domains(first, every=True) == []
-    for playbook in ("keep_one", "create", "recover"):
-        again = lab.ansible_playbook(
-            "berth.kvm." + playbook, "--limit", "web1", inventory=[path], extra_vars={"berth_keep_on": second}
-        )
+    for playbook, given in (("keep_one", {"berth_keep_on": second}), ("create", {}), ("recover", {})):
+        again = lab.ansible_playbook("berth.kvm." + playbook, "--limit", "web1", inventory=[path], extra_vars=given)
         assert set(again.changed.values()) <= {0} and running(lab) == [second], playbook
     lab.ansible_playbook("berth.kvm.delete", "--limit", "web1", inventory=[path])
     assert lab.sh(first, "ls " + put).stdout

@@ -91,3 +91,42 @@ def test_a_guest_with_uefi_or_a_tpm_goes_on_from_the_memory_of_its_snapshot(with
     play("delete_snapshot")
     play("delete")
     assert left(lab) == {} and processes(lab, host) == ""
+
+
+@pytest.mark.slow
+def test_the_tpm_of_a_copy_that_was_set_aside_is_beside_its_disks_and_comes_back_with_them(
+    with_swtpm, image, inventory
+):
+    lab = with_swtpm
+    path = inventory({"sealed": vm()}, catalog({**image, "properties": {"hw_tpm_version": "2.0"}}))
+
+    def play(playbook, **given):
+        return lab.ansible_playbook("berth.kvm." + playbook, "--limit", "sealed", inventory=[path], extra_vars=given)
+
+    play("create")
+    first = homes(lab)["sealed"]
+    (domain,) = lab.domains(first)
+    uuid = lab.sh(first, "virsh domuuid " + domain).stdout.strip()
+    its_tpm = digest_of(lab, first, "%s/%s/tpm2/tpm2-00.permall" % (STATES, uuid))
+    lab.crash(first)
+    play("create", berth_lost_hosts=first, berth_rebuild_lost="sealed")
+    second = homes(lab)["sealed"]
+    assert digest_of(lab, second, "%s/%s/tpm2/tpm2-00.permall" % (STATES, uuid)) != its_tpm, (
+        "the TPM of an empty one is new"
+    )
+
+    lab.start(first)
+    play("keep_one_copy", berth_keep_on=second)
+    assert digest_of(lab, first, "/var/lib/libvirt/berth/set-aside/%s-*/tpm2-00.permall" % uuid) == its_tpm
+    assert lab.sh(first, "find %s -mindepth 1" % STATES).stdout == ""
+
+    lab.crash(second)
+    play("keep_one_copy", berth_keep_on=first, berth_lost_hosts=second)
+    assert digest_of(lab, first, "%s/%s/tpm2/tpm2-00.permall" % (STATES, uuid)) == its_tpm
+    play("start", berth_lost_hosts=second)
+    assert "/%s/" % uuid in processes(lab, first)
+    assert lab.sh(first, MADE % domain).stdout.strip() == "1", "the TPM that was made first"
+
+
+def digest_of(lab, host, path):
+    return lab.sh(host, "sha256sum %s" % path).stdout.split()[0]

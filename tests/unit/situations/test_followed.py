@@ -44,6 +44,16 @@ def test_the_flavor_of_a_move_is_given_by_the_resize_that_it_advises(tmp_path):
     assert "at-rest-h2 would be resized" in resized and "does not read" not in resized
 
 
+@pytest.mark.follows("name_target_instead")
+def test_a_move_that_is_not_to_ignore_hosts_goes_to_the_host_that_is_named_in_place_of_it(tmp_path):
+    move = ["cold_migrate", "--limit", "at-rest-h1"]
+    hint = fleet_hints.name_target_instead()
+    assert (
+        hint in played(tmp_path / "ignored", *move, "-e", "berth_ignore_hosts=h2") and "berth_target_host=HOST" in hint
+    )
+    assert "at-rest-h1: cold_migrate, h1 -> h3" in played(tmp_path / "named", *move, "-e", "berth_target_host=h3")
+
+
 @pytest.mark.follows("run_on_kvm_host")
 def test_a_task_for_an_instance_is_done_where_it_is_delegated_to_its_host(tmp_path):
     task = {"berth.kvm.instance": {"name": "at-rest-h1", "state": "stopped"}}
