@@ -111,9 +111,10 @@ def locate_to_take_back(
         check_absent(name, noted, answers)
         return here
     notes.check_owner(name, here[0], generation_of(places), noted, answers)
-    known, latest = fleet.notes_on(uuid).known, notes.latest_with_lost(fleet.notes_on(uuid), answers)
-    is_rival = known is not None and known.host_uuid != fleet.uuids().get(here[0]) and known.generation == latest
-    return here if generation_of(places) < latest or generation_of(places) == latest and is_rival else []
+    remembered, reached = fleet.notes_on(uuid), generation_of(places)
+    known, latest = remembered.known, notes.latest_with_lost(remembered, answers)
+    is_rival = known is not None and known.host_uuid != fleet.uuids().get(here[0]) and known.generation == reached
+    return here if reached < latest or is_rival and reached == latest else []
 
 
 def _later_than_all_records(fleet: Fleet, uuid: str, host: str) -> Optional[notes.Note]:
