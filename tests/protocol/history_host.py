@@ -46,7 +46,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.compute.record.store imp
 
 FACTS = Path(__file__).resolve().parent.parent / "unit" / "plugins" / "action" / "host.json"
 HOST = json.loads(FACTS.read_text("utf-8"))  # what the facts of a host have beside what happens in a history
-SMALLEST_MB, MEMORY_MB = 64, 256  # room for four of the smallest instances
+MEMORY_MB = 256  # room for four of the smallest instances
 NAMED = re.compile(rb"disk ([0-9a-f]{8}) (\d{8})\n")
 
 
@@ -324,8 +324,12 @@ def write_disk(path, name, counter):
 def memory_used(connection, records):
     """Of the instances, and of the guests that somebody made by hand."""
     known = {record.uuid for record in records}
-    by_hand = [uuid for uuid in connection.domains if uuid not in known]
-    return sum(record.resources.get("memory_mb", 0) for record in records) + SMALLEST_MB * len(by_hand)
+    by_hand = [memory_mb(guest) for uuid, guest in connection.domains.items() if uuid not in known]
+    return sum(record.resources.get("memory_mb", 0) for record in records) + sum(by_hand)
+
+
+def memory_mb(guest):
+    return int(re.search(r'<memory unit="KiB">(\d+)<', guest.xml).group(1)) >> 10
 
 
 def collect(connection, _settings, records, *_args, volumes=(), **_kwargs):
