@@ -98,14 +98,14 @@ class Scan(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """A moment of random length before the next try, at most longest(), which doubles with each ``attempt``: the more runs want the
-    same, the longer they wait. No answer."""
+    """A moment of random length before the next try, at most longest(), which doubles with each ``attempt`` up to 4 s: many runs that
+    want the same hinder one another less where their tries lie far apart. No answer."""
 
     attempt: int
 
     def longest(self) -> float:
         """Seconds."""
-        return 0.05 * 2.0 ** min(self.attempt, 5)
+        return 1.0 * 2.0 ** min(self.attempt, 2)
 
 
 STATES = ("role", "phase", "vm_state", "task_state", "power_state", "state")

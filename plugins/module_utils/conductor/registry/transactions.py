@@ -87,13 +87,13 @@ def transacted(
             if answer["succeeded"]:
                 return result
             draft = draft.again(answer["found"])
-            if attempt % 2:  # at once: nothing is as fresh as that
+            if attempt == 1:  # at once: nothing is as fresh as that
                 continue
         except RegistryUnknown as error:
             if unknown:
                 raise
             unknown = error  # once: whether it was written shows when it is read again
-        yield Wait(attempt // 2)
+        yield Wait(attempt - 1)
         wanted, draft = tuple(draft.found), Draft()
     raise RegistryBusy("other runs change the same part of the registry, and %d tries did not get through" % TRIES)
 
