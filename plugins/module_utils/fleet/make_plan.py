@@ -80,7 +80,15 @@ def make(fleet: Fleet, goal: Goal, effort: float = EFFORT) -> Plan:
         found = _drained(fleet, goal, empty)
         leaving = len(goals.left(goal, State(fleet)))
         if found.score == (0, leaving):
-            return _plan(fleet, goal, empty, begin, found, True, "no plan has fewer moves")
+            return _plan(
+                fleet,
+                goal,
+                empty,
+                begin,
+                found,
+                True,
+                "no plan has fewer moves" if leaving else "there is nothing to move",
+            )
         if not propose.is_there():
             why = "placed one after the other: OR-tools, which would search further, is not on this controller"
             return _plan(fleet, goal, empty, begin, found, False, why)

@@ -18,7 +18,7 @@ from .fields_between import FieldsBetween
 from .guest_features import ImageProperties
 from .identity import OWN_UUIDS, UUID
 from .messages import Document
-from .networks import Network, Nic
+from .networks import Network, nics_of
 from .nics import guest_address
 from .schema import Check, Fields, Flag, ListOf, MapOf, Named, OneOf, Secret, Text, Whole, Word, mapping_as_text
 from .security_groups import SECURITY_GROUP
@@ -144,22 +144,27 @@ class Image:
         return image
 
 
+def _check_rules(group: Document, field: str) -> None:
+    given = {name: rule for name, rule in group["rules"].items() if rule is not None}
+    if given and group["policy"] != "anti-affinity":
+        raise InvalidInput(field + ".rules", given, "max_server_per_host only with policy anti-affinity")
+
+
 class ServerGroup:
     """A server group: a policy, and for anti-affinity how many members one host may hold (Nova's rules)."""
 
-    fields = Fields(
+    fields = FieldsBetween(
         {
             "policy": OneOf("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"),
             "rules": Fields({"max_server_per_host": Whole(1, 10000)}, defaults={"max_server_per_host": None}),
         },
         defaults={"rules": {}},
+        between=((("policy", "rules"), _check_rules),),
     )
 
     def check(self, value: Any, field: str) -> Document:
         group = self.fields.check(value, field)
         group["rules"] = {name: rule for name, rule in group["rules"].items() if rule is not None}
-        if group["rules"] and group["policy"] != "anti-affinity":
-            raise InvalidInput(field + ".rules", group["rules"], "max_server_per_host only with policy anti-affinity")
         return group
 
 
@@ -370,7 +375,7 @@ INSTANCE = {
     "berth_flavor": Text(rule="a name in berth_flavors"),
     "berth_image": Text(rule="a name in berth_images"),
     **{field: Text(UUID + r"\Z", rule) for field, rule in OWN_UUIDS.items()},
-    "berth_networks": ListOf(Nic(), single=True, longest=64),
+    "berth_networks": nics_of(),
     "berth_network_config": Secret(NetworkConfig()),
     "berth_security_groups": ListOf(Text(), single=True, longest=64),
     "berth_server_group": Text(rule="a name in berth_server_groups"),

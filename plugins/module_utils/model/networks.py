@@ -161,11 +161,26 @@ NIC = Fields(
 
 
 class Nic:
-    """A NIC: the name of a network, or a mapping as NIC describes it."""
+    """A NIC: the name of a network, or a mapping as NIC describes it. ``networks``: those of the catalog, where it has to be on one
+    of them, with addresses of it."""
+
+    def __init__(self, networks: Optional[Mapping[str, Any]] = None) -> None:
+        self.fields = NIC if networks is None else _on_one_of(networks)
 
     def check(self, value: Any, field: str) -> Document:
         named = isinstance(value, str) and not structure_as_text(value)
-        return NIC.check({"network": value} if named else value, field)
+        return self.fields.check({"network": value} if named else value, field)
+
+
+def _on_one_of(networks: Mapping[str, Any]) -> FieldsBetween:
+    known = ("network",), functools.partial(check_network, networks)
+    inside = ("network", "address"), functools.partial(_check_addresses, networks)
+    return FieldsBetween(NIC.fields, NIC.defaults, (known, inside))
+
+
+def nics_of(networks: Optional[Mapping[str, Any]] = None) -> ListOf:
+    """The NICs of an instance. ``networks``: as of Nic."""
+    return ListOf(Nic(networks), single=True, longest=64)
 
 
 # The NICs of a request, from the instance's variables and the catalog's networks: bridge, MAC address, the addresses that an
@@ -178,7 +193,7 @@ def make_nic(own_uuid: str, at: int, wanted: Wanted, catalog: Any, card: str, gr
     are its security groups if it names none. Its MAC address follows from the instance, so that it never changes.
     """
     field = "berth_networks[%d]" % at
-    network = check_network(at, wanted, catalog.networks)
+    network = check_network(catalog.networks, wanted, field)
     document = {
         "network": network["name"],
         "address": None,
@@ -209,20 +224,19 @@ def _dhcp_and_route(wanted: Wanted, network: Wanted, field: str) -> Document:
     return {**({"dhcp": dhcp} if dhcp else {}), **({} if said is None else {"default_route": said})}
 
 
-def check_network(at: int, wanted: Wanted, networks: Mapping[str, Any]) -> Document:
+def check_network(networks: Mapping[str, Any], wanted: Wanted, field: str) -> Document:
     """Return the network of a NIC; NetworkNotFound if the catalog does not have it."""
     if wanted["network"] not in networks:
-        error = NetworkNotFound.named("berth_networks[%d].network" % at, wanted["network"], networks)
+        error = NetworkNotFound.named(field + ".network", wanted["network"], networks)
         sources = [name for name in networks if networks[name]["source"] == wanted["network"]]
         error.hint = meant(sources[0]) if sources else error.hint
         raise error
     return networks[wanted["network"]]
 
 
-def check_nic(at: int, wanted: Wanted, networks: Mapping[str, Any]) -> None:
-    """Check what a NIC has to do with its network: that there is one, and that its addresses are in it."""
-    network = check_network(at, wanted, networks)
-    _addresses(nics.asked(wanted["address"]), network, "berth_networks[%d].address" % at)
+def _check_addresses(networks: Mapping[str, Any], wanted: Wanted, field: str) -> None:
+    if wanted["network"] in networks:
+        _addresses(nics.asked(wanted["address"]), networks[wanted["network"]], field + ".address")
 
 
 def _addresses(texts: List[str], network: Wanted, field: str) -> Document:

@@ -251,10 +251,15 @@ class Named:
             hint = input_hints.name_each(list(getattr(self.thing, "fields", ())))
             raise InvalidInput("%s[%d]" % (field, at), thing, "a mapping with a name", hint=hint)
         path = "%s.%s" % (field, name)
-        name = self.name.check(name, "%s: name" % field)
-        if name in named:
-            raise InvalidInput(path, name, "each name once")
-        named[name] = dict(self.thing.check(thing, path), name=name)
+
+        def new_name() -> str:
+            checked = self.name.check(name, "%s: name" % field)
+            if checked in named:
+                raise InvalidInput(path, checked, "each name once")
+            return checked
+
+        checked, document = together([new_name, functools.partial(self.thing.check, thing, path)])
+        named[checked] = dict(document, name=checked)
 
     def _pairs(self, value: Any, field: str) -> Iterator[Tuple[Optional[int], Any, Any]]:
         """Yield (its place in a list, its name, the thing)."""

@@ -12,6 +12,7 @@ import re
 from typing import Any, Iterable, List, Mapping, Optional, Sequence
 
 from .errors import InvalidInput, together
+from .fields_between import FieldsBetween
 from .messages import Document
 from .schema import Fields, ListOf, OneOf, Text
 from .unknown_names import SecurityGroupNotFound
@@ -50,7 +51,17 @@ class Block:
             raise InvalidInput(field, value, self.rule)
 
 
-RULE = Fields(
+def _check_ports(rule: Document, field: str) -> None:
+    if rule["ports"] and rule["protocol"] not in WITH_PORTS:
+        raise InvalidInput(field + ".ports", rule["ports"], "only with protocol " + ", ".join(WITH_PORTS))
+
+
+def _check_other_end(rule: Document, field: str) -> None:
+    if rule["remote_group"] is not None and rule["remote"]:
+        raise InvalidInput(field + ".remote_group", rule["remote_group"], "remote or remote_group, a rule for each")
+
+
+RULE = FieldsBetween(
     {
         "direction": OneOf("in", "out"),
         "protocol": OneOf("tcp", "udp", "sctp", "icmp", "any"),
@@ -59,6 +70,7 @@ RULE = Fields(
         "remote_group": Text(),
     },
     defaults={"direction": "in", "ports": None, "remote": [], "remote_group": None},
+    between=((("ports", "protocol"), _check_ports), (("remote", "remote_group"), _check_other_end)),
 )
 
 
@@ -70,12 +82,8 @@ class Rule:
 
     def check(self, value: Any, field: str) -> Document:
         rule = RULE.check(value, field)
-        if rule["ports"] and rule["protocol"] not in WITH_PORTS:
-            raise InvalidInput(field + ".ports", rule["ports"], "only with protocol " + ", ".join(WITH_PORTS))
         if rule["remote_group"] is None:
             del rule["remote_group"]
-        elif rule["remote"]:
-            raise InvalidInput(field + ".remote_group", rule["remote_group"], "remote or remote_group, a rule for each")
         else:
             rule["remote"] = None
         return rule

@@ -32,7 +32,7 @@ from ..model.guest_settings import PROPERTIES, GuestSettings, with_boot_files
 from ..model.identity import ADOPTED, DEFAULT_PROJECT, check_name, group_uuid, instance_uuid, uuid_of
 from ..model.messages import Document
 from ..model.migration import check_same_firmware
-from ..model.networks import check_nic, make_nic
+from ..model.networks import make_nic, nics_of
 from ..model.nics import is_of_nic
 from ..model.request_spec import SCHEMA, RequestSpec
 from ..model.security_groups import check_security_groups
@@ -232,8 +232,6 @@ def _check_known(catalog, project, field, value):
         _group(value, project, catalog)
     elif field == "berth_key_names":
         catalog.public_keys(value)
-    elif field == "berth_networks":
-        together(functools.partial(check_nic, at, nic, catalog.networks) for at, nic in enumerate(value))
     elif field == "berth_volumes":
         together(functools.partial(defined_volume, each["name"], catalog.volumes) for each in value)
     elif field == "berth_security_groups":
@@ -253,7 +251,9 @@ def _checked(hostvars, fields, required, name, catalog=None):
     def check(field):
         if hostvars.get(field) in (None, ""):
             raise InvalidInput(field, None, "this variable is required", hint=input_hints.set_variable(field, name))
-        value = schema.INSTANCE[field].check(hostvars[field], field)
+        on_networks = catalog and field == "berth_networks"
+        shape = nics_of(catalog.networks) if on_networks else schema.INSTANCE[field]
+        value = shape.check(hostvars[field], field)
         if catalog:
             _check_known(catalog, project, field, value)
         return value
