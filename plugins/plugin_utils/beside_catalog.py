@@ -44,12 +44,16 @@ def told_with_values(task_vars: Dict[str, Any], names: Iterable[str], hosts: Lis
     except BerthError as error:
         beside = Beside(task_vars, lambda _name, _values: ())
         instances = [name for name in instances_among(task_vars, names) if name not in (*hosts, *RESERVED)]
-        wrong = [(name, values) for name, told in beside.of_instances(instances) for values in _of_values(told)]
+        wrong = [(name, values) for name, told in beside.of_instances(instances) for values in _of_values(told, error)]
         raise joined([error, *beside.of_catalogs(), *([of_several(wrong)] if wrong else [])]) from None
 
 
-def _of_values(told: BerthError) -> List[BerthError]:
-    values = [each for each in (told, *told.also) if isinstance(each, InvalidInput)]
+def _of_values(told: BerthError, error: BerthError) -> List[BerthError]:
+    """Those of the faults that are about values, but for the name where ``error`` is about that."""
+    name = "inventory_hostname", error.value
+    values = [
+        each for each in (told, *told.also) if isinstance(each, InvalidInput) and (each.field, each.value) != name
+    ]
     return [joined(values)] if values else []
 
 

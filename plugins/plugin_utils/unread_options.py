@@ -13,7 +13,7 @@ from ansible import context
 
 from ..module_utils.conductor.errors import UnknownVariable
 from ..module_utils.conductor.operations import OPERATIONS
-from ..module_utils.model import fleet_hints
+from ..module_utils.model import backup_hints, fleet_hints
 from ..module_utils.model.errors import BerthError, joined, shortened
 from . import move_options
 from .fleet_options import HOSTS
@@ -37,7 +37,11 @@ TARGETED = {"berth_target_host": ["berth.kvm.create", "berth.kvm.migrate", "othe
 AS_IT_IS = frozenset(("cold_migrate", "confirm_resize", "live_migrate", "migrate", "revert_resize"))
 # These choose a host anew, whatever the instance was made with.
 TO_ANOTHER = frozenset(("cold_migrate", "live_migrate", "migrate", "prep_resize", "resize"))
-WHERE_MADE = frozenset(("berth_force_hosts", "berth_ignore_hosts"))
+# Who gives one of these to one of those wants what it would not do: option -> (playbooks, the hint that says what does it).
+INSTEAD = {
+    **dict.fromkeys(("berth_force_hosts", "berth_ignore_hosts"), (TO_ANOTHER, fleet_hints.name_target_instead)),
+    "berth_new_name": (frozenset(("restore",)), backup_hints.restore_into_another),
+}
 OF_KVM_HOSTS = frozenset(("prepare_hosts", "rotate_authority"))
 CHANGING = OF_KVM_HOSTS.union(
     ("create", "migrate"), move_options.OF_ROLES, (name for name, each in OPERATIONS.items() if each.selected)
@@ -61,16 +65,17 @@ def check_unread(given: Mapping[str, Any]) -> None:
     errors: List[BerthError] = []
     for option in sorted(unread - WISHES.keys()):
         readers = TARGETED.get(option) or _readers(option) or _moves_with(option)
-        said = "-e: berth.kvm.%s does not read %s, an option of %s" % (playbook, option, shortened(readers))
-        if readers and option in HOSTS and given[option] not in ("", None) and CHANGING.intersection(_names(playbook)):
+        instead = _instead(playbook, option, given[option])
+        named = shortened(readers or ["berth.kvm.create"])
+        said = "-e: berth.kvm.%s does not read %s, an option of %s" % (playbook, option, named)
+        if instead:
+            errors.append(UnknownVariable(said, hint=instead))
+        elif (
+            readers and option in HOSTS and given[option] not in ("", None) and CHANGING.intersection(_names(playbook))
+        ):
             errors.append(UnknownVariable(said, hint=fleet_hints.leave_host_out(playbook in OF_KVM_HOSTS)))
         elif readers:
             warn(said)
-    if TO_ANOTHER.intersection(_names(playbook)):
-        for option in sorted(unread & WHERE_MADE):
-            if given[option] not in ("", None):
-                said = "-e: berth.kvm.%s does not read %s, an option of berth.kvm.create" % (playbook, option)
-                errors.append(UnknownVariable(said, hint=fleet_hints.name_target_instead()))
     if errors:
         raise joined(errors)
     if "berth_flavor" in unread and AS_IT_IS.intersection(_names(playbook)):
@@ -81,6 +86,12 @@ def check_unread(given: Mapping[str, Any]) -> None:
         for option in sorted(unread & WISHES.keys()):
             query = fleet_hints.select_where(WISHES[option], str(given[option]))
             warn("-e: %s selects no instances. %s" % (option, query))
+
+
+def _instead(playbook: str, option: str, value: Any) -> Optional[str]:
+    """The hint about an option that is given where something else does what it is meant to do."""
+    playbooks, hint = INSTEAD.get(option, (frozenset(), None))
+    return hint() if hint and value not in ("", None) and playbooks.intersection(_names(playbook)) else None
 
 
 def runs_ours() -> bool:

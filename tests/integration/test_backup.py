@@ -91,6 +91,7 @@ def restored_under_a_new_name(case, tmp_path, source, acknowledged, **given):  #
     case.lab.ansible_playbook("berth.kvm.delete", "--limit", OTHER, inventory=[path])
 
 
+@pytest.mark.follows("restore_into_another")
 def test_a_backup_of_a_running_guest_goes_on_elsewhere_under_a_new_name_with_all_that_was_acknowledged(case, tmp_path):
     source = case.owner()
     back_up(case)

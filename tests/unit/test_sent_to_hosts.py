@@ -21,7 +21,7 @@ MOST = {
     "backup_store": 156,
     "build_instances": 453,
     "cached_image": 154,
-    "claim": 376,
+    "claim": 377,
     "group_members": 140,
     "host_certificates": 135,
     "host_clean": 199,

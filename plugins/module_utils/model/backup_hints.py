@@ -58,6 +58,14 @@ def discard_writes(name: str) -> str:
     )
 
 
+def restore_into_another() -> str:
+    """-e names a new instance, and a restore gives disks to one that there is."""
+    return (
+        "Make the new one first, off: berth.kvm.create --limit NEW -e berth_state=stopped. Then run this with --limit NEW and -e"
+        " berth_backup_of=OLD -e berth_restore_discards=NEW"
+    )
+
+
 def name_whose_backup(uuids: Sequence[str]) -> str:
     """Several instances of one name were backed up to that directory, or one of another project."""
     return "Say which with -e berth_backup_of=UUID: %s" % ", ".join(uuids)

@@ -66,7 +66,7 @@ class UnknownName(BerthError):
     def named(cls, field: str, name: Any, known: Iterable[str]) -> UnknownName:
         shown = name if str(name) == str(name).strip() else repr(name)  # a space that nobody sees
         message = "%s: there is no %s %s" % (field, cls.kind, shown)
-        several = "," in str(name) and "[" in field  # of a field that is a list
+        several = "," in str(name) and ("[" in field or field.endswith(".network"))  # of a field that is a list
         hint = input_hints.list_with_e() if several else cls.advice(name, known)
         return cls(message, field=field, value=name, hint=hint)
 

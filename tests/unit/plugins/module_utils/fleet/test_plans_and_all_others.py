@@ -62,6 +62,7 @@ def test_what_a_plan_proves_of_all_plans_is_true_of_each_of_them():
             assert plan.after == best_of_all(sizes, instances), (seed, plan.proof)
             proofs.add(plan.proof)
     assert proofs == {
+        "there is nothing to move",
         "no plan has fewer moves",
         "proven optimal",
         "proven: no instance can move first, as no host takes any of those that may move",
