@@ -40,7 +40,7 @@ class ActionModule(ControllerAction):
             [lambda: _until(args["until"], datetime.datetime.now()), lambda: _written(args)]
         )
         known = known_fleet(self, task_vars, kvm_hosts(task_vars, args["hosts"]), args["migration"])
-        parts = rest_of_plan.parts(written, known, at_once, per_host, args["confirm"])
+        parts = rest_of_plan.parts(written, known, at_once, per_host, args["to_end"])
         if not args["plan"]:
             say("", *lines(document), "", _summary(written, parts, until, self._task.check_mode), "")
         return {

@@ -62,6 +62,7 @@ class ActionModule(ControllerAction):
             "names": sorted(found.names),
             "add": [{"name": name, "project": found.names[name]} for name in sorted(found.added)],
             "are_off": sorted(found.off),
+            "to_end": sorted(found.ends),
             "stay": found.reasons(),
         }
 

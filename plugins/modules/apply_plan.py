@@ -23,8 +23,8 @@ options:
     description: With V(cold) the plan moves what runs cold, too, and these moves wait for people, as all others then.
     type: str
     default: auto
-  confirm:
-    description: Instances that a drain has moved while they were off, and whose moves are only to be confirmed.
+  to_end:
+    description: Instances that an earlier drain has moved, and whose moves have only to end.
     type: list
     elements: str
     default: []

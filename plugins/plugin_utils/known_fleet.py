@@ -57,8 +57,7 @@ def known_fleet(
     inventory = instances_by_uuid(task_vars, hosts)
     known = set(map(str, task_vars["groups"]["all"]))
     moving = maintenance.all_of(reported, inventory, known)
-    owned = [each for document in reported.documents.values() for each in maintenance.owned_by(document)]
-    called = maintenance.names_of(owned, inventory, known)
+    called = maintenance.names_of((each for _host, each in maintenance.owned(reported)), inventory, known)
     names = called if only is None else {uuid: called[uuid] for uuid in only if uuid in called}
     catalogs = Catalogs(task_vars, sorted(inventory.values()), hosts, action._loader)
     specs: Dict[str, Any] = {}
@@ -87,14 +86,13 @@ def instances_of(
     """Those of ``names`` (uuid -> name). ``planned``: the planning of their moves up to where placement would choose hosts;
     ``specs``: the requests by name that it would be given."""
     instances = {}
-    for host, document in reported.documents.items():
-        for each in maintenance.owned_by(document):
-            if each["uuid"] not in names:
-                continue
-            name = names[each["uuid"]]
-            view = views.get(host, {}).get(each["uuid"], {})
-            how = "cold" if name in moving.off or migrates == "cold" else "live"
-            instances[each["uuid"]] = _instance(each, name, host, view, how, planned, specs, moving.errors)
+    for host, each in maintenance.owned(reported):
+        if each["uuid"] not in names:
+            continue
+        name = names[each["uuid"]]
+        view = views.get(host, {}).get(each["uuid"], {})
+        how = "cold" if name in moving.off or migrates == "cold" else "live"
+        instances[each["uuid"]] = _instance(each, name, host, view, how, planned, specs, moving.errors)
     return instances
 
 

@@ -17,15 +17,15 @@ from .known_fleet import Known, waits_for_confirm
 
 
 def parts(
-    written: Written, known: Known, at_once: int, per_host: int, confirm: Collection[str] = ()
+    written: Written, known: Known, at_once: int, per_host: int, to_end: Collection[str] = ()
 ) -> List[List[Move]]:
     """In parts that run one after the other, their moves side by side: first what earlier runs have begun, and the instances of
-    the names ``confirm``. Raises PlanStale and PlanNotLegal."""
+    the names ``to_end``. Raises PlanStale and PlanNotLegal."""
     waves = plan_file.left(written, known.fleet)
     first = [plan_file.begun(written, known.fleet), _unconfirmed(written, known)]
     ends = [(written.moves[uuid]["from"], uuid, host) for part in first for uuid, host in part]
     check(known.fleet, waves, written.goal.closed, ends)
-    first.append([(uuid, each.host) for uuid, each in known.fleet.instances.items() if each.name in confirm])
+    first.append([(uuid, each.host) for uuid, each in known.fleet.instances.items() if each.name in to_end])
     found = [part for part in first if part]
     return found + [part for wave in waves for part in batches(wave, known.fleet, at_once, per_host)]
 

@@ -15,7 +15,7 @@ from typing import Callable, Collection, Dict, Iterable, Iterator, List, Mapping
 from ..model import fleet_hints, hints, input_hints
 from ..model.errors import BerthError, InvalidInput
 from ..model.identity import NAME, RESERVED, check_name, instance_uuid
-from ..model.lifecycle import ACTIVE, ALIVE, CLAIM, OWN, RESIZED
+from ..model.lifecycle import ACTIVE, ALIVE, CLAIM, CONFIRMING, KEEP, MIGRATING, OUT, OWN, RESIZED
 from ..model.messages import Document
 from ..model.move_errors import InstanceNotFound
 from . import own_uuids
@@ -32,12 +32,13 @@ class ForeignGuest(BerthError):
 class Moving(NamedTuple):
     """``names``: inventory name of each instance to move -> its project; ``added``: those of them that no inventory has;
     ``off``: those whose guest is off, so that their move is a cold one, which nobody has to look at; ``errors``: instance ->
-    why it stays."""
+    why it stays; ``ends``: the instances that an earlier run has moved, and whose moves have only to end."""
 
     names: Dict[str, str]
     added: List[str]
     off: List[str]
     errors: Dict[str, BerthError]
+    ends: List[str]
 
     def reasons(self) -> Dict[str, str]:
         return {name: "%s: %s" % (error.code, error) for name, error in sorted(self.errors.items())}
@@ -46,15 +47,15 @@ class Moving(NamedTuple):
 def leaving(fleet: Fleet, host: str, inventory: Mapping[str, str], known: Collection[str]) -> Moving:
     """``inventory``: uuid -> name of the instances of the inventory; ``known``: all names of it."""
     found = _to_move(fleet, inventory, known, lambda owner, _instance: owner == host)
-    owners = {instance["uuid"]: instance for _host, instance in _owned(fleet)}
+    owners = {instance["uuid"]: instance for _host, instance in owned(fleet)}
     for part in fleet.documents[host]["instances"]:
         if part["foreign"] and part["power_state"] in ALIVE:
             text = "it runs on %s and is no instance, so its owner has to move it or shut it down" % host
             found.errors["guest %s" % part["name"]] = ForeignGuest(text, hint=hints.list_guests())
-        if not part["foreign"] and part["role"] != OWN:
+        if not part["foreign"] and part["role"] != OWN and owners.get(part["uuid"]) is not part:
             name, owner = inventory.get(part["uuid"], part["name"]), owners.get(part["uuid"], {})
-            if _left_off(owner, fleet.documents[host]["uuid"]) and part["uuid"] in inventory:
-                found.off.append(name)  # a drain that was interrupted before it confirmed the move
+            if _only_ends(owner, fleet.documents[host]["uuid"]) and part["uuid"] in inventory:
+                found.ends.append(name)  # a drain was interrupted before it ended the move
             else:
                 found.errors[name] = _part_of(name, host, part["role"])
     return found
@@ -84,10 +85,11 @@ def home(spec: Document, source: str, drains: bool) -> Optional[str]:
     return spec.get("home") or source if drains else None
 
 
-def _left_off(owner: Document, host_uuid: str) -> bool:
-    """Whether the owner has the instance by the drain of that host, unconfirmed, with its guest off."""
-    left = owner.get("home") == host_uuid and owner.get("phase") == RESIZED
-    return left and owner["power_state"] not in ALIVE
+def _only_ends(owner: Document, host_uuid: str) -> bool:
+    """Whether the drain of that host has moved the instance, and its move has only to end: a live one, or that of a guest that is off.
+    A guest that runs after a cold move is looked at first."""
+    left = owner.get("home") == host_uuid and owner.get("phase") in (RESIZED, CONFIRMING)
+    return left and (owner["task_state"] == MIGRATING or owner["power_state"] not in ALIVE)
 
 
 def _part_of(name: str, host: str, role: Optional[str]) -> BerthError:
@@ -113,8 +115,8 @@ def _chosen(
     goes_on: Callable[[Document], bool] = lambda _instance: True,
 ) -> Moving:
     """``goes_on``: whether an instance that is in a move is to move, too."""
-    meant = [(owner, instance) for owner, instance in _owned(fleet) if is_meant(owner, instance)]
-    found, names = Moving({}, [], [], {}), names_of([instance for _owner, instance in meant], inventory, known)
+    meant = [(owner, instance) for owner, instance in owned(fleet) if is_meant(owner, instance)]
+    found, names = Moving({}, [], [], {}, []), names_of([instance for _owner, instance in meant], inventory, known)
     for owner, instance in meant:
         name = names[instance["uuid"]]
         try:
@@ -134,25 +136,37 @@ def _chosen(
 def names_of(instances: Iterable[Document], inventory: Mapping[str, str], known: Collection[str]) -> Dict[str, str]:
     """uuid -> what each instance is called: its name of the inventory, or the one that its host says, with its project if
     another of them has that name too, or something else in the inventory."""
-    owned = {instance["uuid"]: instance for instance in instances}
-    times = Counter(str(each["name"]) for uuid, each in owned.items() if uuid not in inventory)
+    by_uuid = {instance["uuid"]: instance for instance in instances}
+    times = Counter(str(each["name"]) for uuid, each in by_uuid.items() if uuid not in inventory)
     taken = {name for name in times if times[name] > 1 or name in known or name in RESERVED}
     return {
         uuid: inventory.get(uuid)
         or ("%(name)s of project %(project_id)s" % each if each["name"] in taken else str(each["name"]))
-        for uuid, each in owned.items()
+        for uuid, each in by_uuid.items()
     }
 
 
-def _owned(fleet: Fleet) -> Iterator[Tuple[str, Document]]:
+def owned(fleet: Fleet) -> Iterator[Tuple[str, Document]]:
+    """(host, what it has of an instance) of each that a host owns, and of each that one has given up in a move and no other has taken
+    over yet: it counts as on the host that it leaves."""
+    owners = {each["uuid"] for document in fleet.documents.values() for each in owned_by(document)}
     for host, document in sorted(fleet.documents.items()):
-        for instance in owned_by(document):
+        left = [each for each in document["instances"] if _is_left(each) and each["uuid"] not in owners]
+        for instance in sorted([*owned_by(document), *left], key=_name):
             yield host, instance
+
+
+def _is_left(part: Document) -> bool:
+    return not part["foreign"] and (part["role"], part["phase"]) == (OUT, KEEP)
+
+
+def _name(instance: Document) -> str:
+    return str(instance["name"])
 
 
 def owned_by(document: Document) -> List[Document]:
     found = [each for each in document["instances"] if not each["foreign"] and each["role"] == OWN]
-    return sorted(found, key=lambda each: str(each["name"]))
+    return sorted(found, key=_name)
 
 
 def _check(fleet: Fleet, owner: str, name: str, instance: Document, inventory: Mapping[str, str]) -> None:

@@ -26,6 +26,7 @@ SETTING_ASIDE = "setting_aside"
 RESIZING, FROZEN, INCOMING, VERIFIED, KEEP, RESIZED = "resizing", "frozen", "incoming", "verified", "keep", "resized"
 CONFIRMING, REVERTING, REVERTED, RESTORING = "confirming", "reverting", "reverted", "restoring"
 ERASING = "erasing"
+MIGRATING = "migrating"  # the task_state of an instance that moves live, until its move has ended
 
 # For people, the state of a guest that is off and whose memory is in a file (virsh managedsave or save).
 SAVED = "saved"
@@ -94,7 +95,7 @@ STAGES: Dict[State, Stage] = {
         "a move has begun; the guest is unchanged, or gets CPUs and memory while it runs",
         _AFTER_BEGIN,
         cold=(None, "resize_prep", "pre-migrating"),
-        live=(None, "migrating", "preparing"),
+        live=(None, MIGRATING, "preparing"),
     ),
     (OWN, FROZEN): Stage(
         "the guest is stopped for the move",
@@ -105,32 +106,32 @@ STAGES: Dict[State, Stage] = {
         "room is reserved for an arriving instance; its disks are copied here",
         _after((IN, INCOMING), (IN, VERIFIED), (OWN, RESIZED), (OWN, ERASING), GONE),
         cold=(None, "resize_migrating", "migrating"),
-        live=(None, "migrating", "preparing"),
+        live=(None, MIGRATING, "preparing"),
     ),
     (IN, VERIFIED): Stage(
         "the guest of a live migration has arrived completely and is paused",
         _after((IN, VERIFIED), (IN, INCOMING), (OWN, RESIZED), (OWN, ERASING), GONE),
-        live=(None, "migrating", "running"),
+        live=(None, MIGRATING, "running"),
     ),
     (OUT, KEEP): Stage(
         "the source has given up the instance and keeps its disks until the confirm",
         _after((OUT, KEEP), (OWN, RESTORING), (OWN, ERASING), GONE),
         busy=False,
         cold=(None, "resize_migrated", "post-migrating"),
-        live=(None, "migrating", "running"),
+        live=(None, MIGRATING, "running"),
     ),
     (OWN, RESIZED): Stage(
         "the instance is here and waits for confirm or revert",
         _after((OWN, RESIZED), (OWN, CONFIRMING), (OWN, REVERTING), (OWN, ERASING), GONE),
         busy=False,
         cold=("resized", None, "finished"),
-        live=(None, "migrating", "running"),
+        live=(None, MIGRATING, "running"),
     ),
     (OWN, CONFIRMING): Stage(
         "a revert is no longer possible; the source's disks are removed",
         _after((OWN, CONFIRMING), (OWN, ACTIVE), (OWN, ERASING), GONE),
         cold=("resized", None, "confirming"),
-        live=(None, "migrating", "completed"),
+        live=(None, MIGRATING, "completed"),
     ),
     (OWN, REVERTING): Stage(
         "the guest is stopped for the revert",
@@ -147,7 +148,7 @@ STAGES: Dict[State, Stage] = {
         "the instance is back on its old host; what the other host holds is removed",
         _after((OWN, RESTORING), (OWN, ACTIVE), (OWN, FROZEN), (OWN, ERASING), GONE),
         cold=("resized", "resize_reverting", "reverting"),
-        live=(None, "migrating", "failed"),
+        live=(None, MIGRATING, "failed"),
     ),
     (OWN, ERASING): Stage(
         "the instance is deleted during a move", _after((OWN, ERASING), GONE), True, _ERASED, _ERASED

@@ -83,6 +83,13 @@ def test_what_an_earlier_run_began_to_move_leaves_with_this_one_and_is_not_said_
     assert "What is to leave it: web1." in capsys.readouterr().out
 
 
+def test_what_has_left_in_a_move_and_that_no_host_has_taken_over_yet_is_moved_on(hosts):
+    """As when the run was cut off between both, or the new host could not resume the guest."""
+    left = named("web1", WEB, "OUT", phase="keep", task_state="migrating")
+    done = maintain(answers(left, elsewhere=[named("web1", WEB, "IN", phase="incoming", task_state="migrating")]))
+    assert (done["names"], done["stay"]) == (["web1"], {})
+
+
 def test_a_guest_that_is_no_instance_keeps_its_host_from_being_empty_while_it_runs(hosts, capsys):
     """Somebody would switch the host off under it."""
     guest = {**named("fw", "1b4e28ba-2fa1-4d8f-9b1d-0242ac120002"), "foreign": True, "managed": False, "role": None}
@@ -215,7 +222,14 @@ def test_a_host_that_keeps_a_part_of_a_move_is_not_called_empty(hosts, role, pha
 def test_a_drain_that_was_interrupted_before_it_confirmed_a_move_confirms_it_when_it_runs_again(hosts):
     owner = named("web1", WEB, phase="resized", vm_state="resized", power_state="shutdown", home=UUIDS["kvm3"])
     done = maintain(answers(named("web1", WEB, "OUT", phase="keep"), elsewhere=[owner]))
-    assert (done["names"], done["are_off"], done["stay"]) == ([], ["web1"], {})
+    assert (done["names"], done["to_end"], done["stay"]) == ([], ["web1"], {})
+
+
+@pytest.mark.parametrize("phase", ["resized", "confirming"])
+def test_a_drain_that_was_interrupted_before_a_live_move_ended_ends_it_when_it_runs_again(hosts, phase):
+    owner = named("web1", WEB, phase=phase, task_state="migrating", home=UUIDS["kvm3"])
+    done = maintain(answers(named("web1", WEB, "OUT", phase="keep"), elsewhere=[owner]))
+    assert (done["names"], done["to_end"], done["stay"]) == ([], ["web1"], {})
 
 
 def test_a_host_that_does_not_answer_is_neither_closed_nor_opened(hosts):

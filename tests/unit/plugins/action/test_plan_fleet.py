@@ -233,7 +233,7 @@ def test_a_drain_confirms_first_what_an_earlier_one_has_moved_while_it_was_off()
         views={"a": {"phase": "resized", "running": False}},
         more={"a": {"phase": "resized", "power_state": "shutdown", "vm_state": "resized"}},
     )
-    done = it.run("apply_plan", {"plan": plan(it, carried_out=True)["plan"], "confirm": ["a"]})
+    done = it.run("apply_plan", {"plan": plan(it, carried_out=True)["plan"], "to_end": ["a"]})
     assert [(move["name"], move["how"]) for move in done["moves"]] == [("a", "confirm"), ("b", "live")]
 
 
