@@ -10,11 +10,12 @@ is created, moved or deleted, or 30 days have passed. It is for people: no run a
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
 import time
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
 from ..module_utils.model.errors import BerthError
 from ..module_utils.model.identity import instance_uuid
@@ -46,14 +47,17 @@ def settle(
     failures = list(failed)
     if not receipts.settings(action, task_vars).most_bytes:
         return
-    hosts = machines(task_vars, list(replies(task_vars, "__berth_facts")) or kvm_hosts(task_vars))
+    hosts = list(replies(task_vars, "__berth_facts")) or kvm_hosts(task_vars)
+    whose = functools.cache(lambda: machines(task_vars, hosts))  # mostly there is nothing to keep or forget
+    _forget(
+        functools.cache(lambda: Fleet(whose())),
+        {*done, *(instance_uuid(each["project"], each["name"]) for each in failures)},
+    )
     about = {**acting.by(), "operation": operation, "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
-    about["hosts"] = hosts
-    _forget(Fleet(hosts), {*done, *(instance_uuid(each["project"], each["name"]) for each in failures)})
     try:
         for failure in failures:
             uuid = instance_uuid(failure["project"], failure["name"])
-            document = {**about, **failure, "uuid": uuid, "message": clean(failure["message"], LONGEST)}
+            document = {**about, "hosts": whose(), **failure, "uuid": uuid, "message": clean(failure["message"], LONGEST)}
             with state_directory.opened(FOLDER, make=True) as folder:
                 data = json.dumps(document).encode("ascii")
                 state_directory.write_bounded(folder, _free_name(folder, uuid), data, OURS, ALL_BYTES, DAYS)
@@ -66,7 +70,7 @@ def _free_name(folder: int, uuid: str) -> str:
     return uuid + (".json" if uuid + ".json" not in os.listdir(folder) else "-%s.json" % acting.RUN)
 
 
-def _forget(fleet: Fleet, uuids: Set[str]) -> None:
+def _forget(fleet: Callable[[], Fleet], uuids: Set[str]) -> None:
     with contextlib.suppress(BerthError), state_directory.opened(FOLDER) as folder:
         for name, _request in _of(fleet, folder, uuids) if folder is not None else ():
             with contextlib.suppress(FileNotFoundError):
@@ -77,12 +81,14 @@ def known(fleet: Fleet) -> Dict[str, Dict[str, Any]]:
     """Instance uuid -> its failure, of the requests to this fleet."""
     found: Dict[str, Dict[str, Any]] = {}
     with contextlib.suppress(BerthError), state_directory.opened(FOLDER) as folder:
-        for _name, request in _of(fleet, folder) if folder is not None else ():
+        for _name, request in _of(lambda: fleet, folder) if folder is not None else ():
             found.setdefault(request["uuid"], request)
     return found
 
 
-def _of(fleet: Fleet, folder: int, uuids: Optional[Set[str]] = None) -> List[Tuple[str, Dict[str, Any]]]:
+def _of(
+    fleet: Callable[[], Fleet], folder: int, uuids: Optional[Set[str]] = None
+) -> List[Tuple[str, Dict[str, Any]]]:
     """(file, request) of each request to the fleet, or only of these instances, the newest first."""
     found: List[Tuple[str, Dict[str, Any]]] = []
     for name in filter(OURS.fullmatch, os.listdir(folder)):
@@ -92,7 +98,7 @@ def _of(fleet: Fleet, folder: int, uuids: Optional[Set[str]] = None) -> List[Tup
                 if _is_whole(request) and request["uuid"] == name[:UUID]:
                     found.append((name, request))
     newest = sorted(found, key=lambda each: str(each[1]["at"]), reverse=True)
-    return [each for each in newest if fleet.has(each[1]["hosts"])]
+    return [each for each in newest if fleet().has(each[1]["hosts"])]
 
 
 def line(request: Mapping[str, str]) -> str:

@@ -20,6 +20,7 @@ from .scheduler import load, select_destinations
 from .text import plain
 
 SCHEMA = 1
+ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 # Beyond this many numbers and verdicts the matrix is left out: its hash stays, and replaying makes it again.
 MOST_CELLS = 4000000
 # How many values each host counts as in a request that the plain pipeline decided.
@@ -183,8 +184,7 @@ def digest(value):
 
 def canonical(document):
     """The bytes of what is plain JSON already."""
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return text.encode("ascii")
+    return ENCODE(document).encode("ascii")
 
 
 def _sha256(text):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import zlib
 
@@ -24,7 +25,7 @@ FORMAT, SCHEMA = "berth.kvm receipt", 1
 MOST_BYTES = 1 << 28  # unpacked: the documents of some 20,000 hosts with 20 instances each
 MOST_OF_HEAD = 1 << 22
 MOST_INSTANCES = 10000
-LEVEL = 6
+LEVEL = 2  # half the time of 6, for a file that is a sixth larger
 
 
 class ReceiptInvalid(BerthError):
@@ -34,16 +35,26 @@ class ReceiptInvalid(BerthError):
 def pack(receipt, texts, about):
     """Return the bytes of a file. ``texts``: of each host its document as canonical JSON; ``about``: {run, who, at, operation,
     instances {name: uuid}}."""
-    body = b"%s[%s]\n" % (_line(receipt), b",".join(texts))
     head = {"format": FORMAT, "schema": SCHEMA, "collection": COLLECTION_VERSION, **about}
-    return gzip.compress(_line({**head, "sha256": _digest(head, body)}) + body, LEVEL, mtime=0)
+    body = _body(receipt, texts)
+    file = io.BytesIO()
+    with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=LEVEL, mtime=0) as packed:
+        for part in (_line({**head, "sha256": _digest(head, body)}), *body):
+            packed.write(part)
+    return file.getvalue()
+
+
+def _body(receipt, texts):
+    """The last two lines in parts: the documents of a large fleet are not copied."""
+    documents = [part for text in texts for part in (b",", text)][1:]
+    return [_line(receipt), b"[", *documents, b"]\n"]
 
 
 def unpack(data):
     """Return (head, receipt, documents) of the bytes of a file. Raises ReceiptInvalid, which does not name the file."""
     head, body = _read(data, MOST_BYTES).split(b"\n", 1)
     known = _head(head)
-    if _digest({name: part for name, part in known.items() if name != "sha256"}, body) != known.get("sha256"):
+    if _digest({name: part for name, part in known.items() if name != "sha256"}, [body]) != known.get("sha256"):
         raise ReceiptInvalid("it was changed after it was made, or is damaged")
     parts = [_json(line) for line in body.splitlines()]
     if len(parts) != 2 or not isinstance(parts[0], dict) or not isinstance(parts[1], list):
@@ -80,7 +91,10 @@ def _line(value):
 
 
 def _digest(head, body):
-    return hashlib.sha256(_line(head) + body).hexdigest()
+    found = hashlib.sha256(_line(head))
+    for part in body:
+        found.update(part)
+    return found.hexdigest()
 
 
 def _read(data, most, whole=True):
