@@ -51,6 +51,7 @@ class Chain:
         self.hosts = {name: HostFiles(case.lab, name) for name in case.lab.hosts}
         self.watcher = Watcher(list(self.hosts.values()), case.shared)
         self.state = self.source = self.destination = self.guest = None
+        self.dead = None  # the host that an evacuation is about, until that has ended
         self.volume_gb = 1
         self.step = self.step_before = 1  # of the flavors; before the move that is not confirmed
         self.written_before = 0  # the block acknowledged last before that move
@@ -101,13 +102,16 @@ class Chain:
 
     def wipe(self):
         """All hosts whole and empty."""
+        self.dead = None
         self.heal()
         make_whole(self.lab)
         self.state = None
 
     def heal(self):
-        """Every host up, connected, with its libvirtd."""
+        """Every host up, connected, with its libvirtd, but for one that is dead."""
         for host in self.hosts.values():
+            if host.name == self.dead:
+                continue
             host.make_well(self.lab, booted=self.case.mount)
 
     # ---- with one
@@ -120,7 +124,12 @@ class Chain:
         said = [self._run(operation, variables, fault)]
         self.heal()
         self.watcher.check()
-        if fault.kind in NOTHING_LEFT and not fault.delay_ms and ends.held(self.hosts) == before:
+        if (
+            fault.kind in NOTHING_LEFT
+            and not fault.delay_ms
+            and not operation.loses
+            and ends.held(self.hosts) == before
+        ):
             self.step = step
             return "as it was"  # the next fault's first run is this one's re-run
         self._start_found(operation)
@@ -198,10 +207,13 @@ class Chain:
         if operation.begin == "active" and operation.moves:
             self.written_before, self.step_before = written, self.step
             self.step += operation.playbook == "resize"
-            if not operation.empties:
+            if not (operation.empties or operation.loses):
                 variables["berth_target_host"] = getattr(self, operation.owner)
         if operation.empties:
             variables["berth_kvm_host"] = getattr(self, operation.empties)
+        if operation.loses:
+            self.dead = variables["berth_lost_hosts"] = self.source
+            self.lab.crash(self.dead)
         if operation.keeper:
             variables["berth_backup_host"] = self.destination
         if name == "rename_back":
@@ -221,6 +233,10 @@ class Chain:
 
     def _leave(self, operation, written, starts):
         owner = getattr(self, operation.owner)
+        if operation.loses:
+            self.dead = None
+            self.heal()
+            self.case.play("start_after_outage", env=ENVIRONMENT)  # removes the outdated copy of the host that is back
         if operation.gives_up_writes:
             self.step = self.step_before
         if operation.end == "gone":

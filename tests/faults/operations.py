@@ -45,6 +45,7 @@ class Operation:
     repeats: bool = False  # done again, it does the same again
     moments: tuple = (MOMENT_OF_ACT,)  # in which it is hit, if it is one step in all
     keeper: bool = False  # the destination has a part in it: it keeps backups
+    loses: bool = False  # its source is dead, and comes back when it has ended; the hosts have one storage
     empties: str = ""  # the side whose host it empties or opens again; it finds the instance by that
     variables: dict = field(default_factory=dict)  # of its playbook
 
@@ -79,6 +80,7 @@ OPERATIONS = {
     "cold": Operation("cold_migrate", "active", "resized", "destination"),
     "live": Operation("live_migrate", "active", "active", "destination", stops=False),
     "drain": Operation("drain", "active", "drained", "destination", stops=False, empties="source"),
+    "evacuate": Operation("evacuate", "active", "active", "destination", loses=True, moments=MOMENTS_OF_ORDER),
     "return": Operation("return", "drained", "active", "destination", stops=False, empties="destination"),
     "resize_here": Operation("resize", "active", "resized_here", "source"),
     "confirm_here": Operation("confirm_resize", "resized_here", "active", "source", stops=False),
@@ -208,7 +210,8 @@ class Fault:
 
 def faults_of(operation, legs):
     """Every fault of an operation. ``legs``: [{number, label, changed, seconds, took: {step: s}}] of a run without one."""
-    kinds = [kind for kind in KINDS if not (OPERATIONS[operation].here and kind.endswith("destination"))]
+    without = "destination" if OPERATIONS[operation].here else "source" if OPERATIONS[operation].loses else None
+    kinds = [kind for kind in KINDS if kind.rpartition("-")[2] != without]
     moments = OPERATIONS[operation].moments
     return [Fault(operation, kind, *point) for kind in kinds for point in points(kind, legs, moments)]
 
@@ -236,5 +239,8 @@ def described(fault, legs):
     """Which leg, on which side, in which step."""
     leg = next((leg for leg in legs if leg["number"] == fault.leg), None)
     return (
-        "%s, on the %s, step %s" % (leg["label"], SIDE_OF.get(leg["label"], "source"), fault.step) if leg else "the end"
+        "%s, on the %s, step %s"
+        % (leg["label"], SIDE_OF.get(leg["label"], OPERATIONS[fault.operation].owner), fault.step)
+        if leg
+        else "the end"
     )

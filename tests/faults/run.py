@@ -39,7 +39,7 @@ from operations import OPERATIONS, Fault, described, faults_of  # noqa: E402
 
 # In this order nearly each operation begins where the one before ends.
 TOUR = (
-    "resize", "revert", "cold", "confirm", "live", "drain", "return",
+    "resize", "revert", "cold", "confirm", "live", "drain", "return", "evacuate",
     "resize_here", "revert_here", "confirm_here", "grow_here", "shrink_here",
     "reboot", "reboot_hard", "backup", "backup_away", "image", "clone",
     "shelve", "shelve_away", "unshelve", "rename", "rename_back", "stop", "restore", "restore_away", "start",
@@ -66,7 +66,7 @@ def main():
             return Sweep(given.replay).run(case)
         if given.replay:
             return in_parallel(Sweep(given.replay), case, given, directory)
-        wanted = [name for name in TOUR if may_begin_so(name, given.only)]
+        wanted = [name for name in TOUR if may_begin_so(name, given.only) and given.shared >= OPERATIONS[name].loses]
         legs = learn(case, Path(directory), wanted)
         faults = [fault for name in OPERATIONS if name in wanted for fault in faults_of(name, legs[name])]
         faults = [fault for fault in faults if str(fault).startswith(tuple(given.only) or "")][:: given.every]
