@@ -329,4 +329,6 @@ def shown(fleet, uuid, stays=None, hosts=()):
 
 def _text(error, method):
     text = error.to_result()["msg"]
-    return "Cannot %s: %s" % (method, text) if isinstance(error, InstanceMoving) else text
+    if not isinstance(error, InstanceMoving):
+        return text
+    return "%s: Cannot %s: %s" % (error.code, method, text.removeprefix(error.code + ": "))

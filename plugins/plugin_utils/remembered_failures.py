@@ -57,7 +57,13 @@ def settle(
     try:
         for failure in failures:
             uuid = instance_uuid(failure["project"], failure["name"])
-            document = {**about, "hosts": whose(), **failure, "uuid": uuid, "message": clean(failure["message"], LONGEST)}
+            document = {
+                **about,
+                "hosts": whose(),
+                **failure,
+                "uuid": uuid,
+                "message": clean(failure["message"], LONGEST),
+            }
             with state_directory.opened(FOLDER, make=True) as folder:
                 data = json.dumps(document).encode("ascii")
                 state_directory.write_bounded(folder, _free_name(folder, uuid), data, OURS, ALL_BYTES, DAYS)
@@ -86,9 +92,7 @@ def known(fleet: Fleet) -> Dict[str, Dict[str, Any]]:
     return found
 
 
-def _of(
-    fleet: Callable[[], Fleet], folder: int, uuids: Optional[Set[str]] = None
-) -> List[Tuple[str, Dict[str, Any]]]:
+def _of(fleet: Callable[[], Fleet], folder: int, uuids: Optional[Set[str]] = None) -> List[Tuple[str, Dict[str, Any]]]:
     """(file, request) of each request to the fleet, or only of these instances, the newest first."""
     found: List[Tuple[str, Dict[str, Any]]] = []
     for name in filter(OURS.fullmatch, os.listdir(folder)):

@@ -118,7 +118,9 @@ def written(key: str, document: Any) -> Write:
 def written_facts(host_uuid: str, document: Document) -> Write:
     """Raises HostDocumentInvalid: what is there is sealed as checked."""
     checked = host_document.check(document)
-    return Write(facts(host_uuid), zlib.compress(json.dumps(checked, separators=(",", ":"), sort_keys=True).encode(), 6))
+    return Write(
+        facts(host_uuid), zlib.compress(json.dumps(checked, separators=(",", ":"), sort_keys=True).encode(), 6)
+    )
 
 
 def document(key: str, found: Optional[Found]) -> Any:

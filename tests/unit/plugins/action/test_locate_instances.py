@@ -336,9 +336,8 @@ def test_what_may_be_on_a_silent_host_or_is_nowhere_is_not_locked_nor_rebooted(l
     known = {"h2": None, "h1": []}
     assert "InstanceUnknown" in locate(method, {}, **known)["errors"]["web1"]
     assert "InstanceNotFound" in locate(method, {}, h1=[])["errors"]["web1"]
-    assert (
-        "InstanceMoving" in locate(method, {}, h1=[held(phase="resizing", task_state="resize_prep")])["errors"]["web1"]
-    )
+    moving = locate(method, {}, h1=[held(phase="resizing", task_state="resize_prep")])["errors"]["web1"]
+    assert moving.startswith("InstanceMoving: Cannot %s: " % method), "programs read the code"
 
 
 @pytest.mark.follows("name_snapshot")

@@ -90,7 +90,7 @@ def test_a_failure_is_that_of_its_instance_alone_and_says_what_the_host_said(ope
 
 def test_who_was_refused_before_is_asked_nothing(operate):
     hosts = Hosts()
-    why = "Cannot lock: InstanceMoving: Instance web1 is in task_state resize_prep"
+    why = "InstanceMoving: Cannot lock: Instance web1 is in task_state resize_prep"
     done = operate("lock", hosts, errors={"web1": why}, may_fail=False)
     assert (done["web1"]["failed"], done["web1"]["msg"]) == (True, why)
     assert len(hosts.asked) == 1 and done["web2"]["changed"]
