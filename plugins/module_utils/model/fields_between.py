@@ -13,7 +13,7 @@ from .errors import BerthError, together
 from .messages import Document
 from .schema import Check, Fields
 
-Between = Tuple[Collection[str], Callable[[Document, str], None]]  # the fields that it is about, the check
+Between = Tuple[Collection[str], Callable[[Document, str], object]]  # the fields that it is about, the check
 
 
 class FieldsBetween(Fields):

@@ -445,7 +445,8 @@ def _scsi_controllers(devices):
 
 
 def _rescue(devices, record, host, settings):
-    """Boot from the disk of the rescue alone. It takes a name that no other disk has, so that they keep theirs."""
+    """Boot from the disk of the rescue: alone, but by UEFI, which forgets its entries of disks that are in no order. It takes a name
+    that no other disk has, so that they keep theirs."""
     image = rescues.of(record.spec)["image"]
     is_cdrom = rescues.device(image) == rescues.CDROM
     bus = (image.get("properties") or {}).get("hw_rescue_bus") or (
@@ -454,7 +455,10 @@ def _rescue(devices, record, host, settings):
     taken = {target.get("dev") for target in devices.iterfind("disk/target")}
     for disk in devices.iterfind("disk"):
         for boot in disk.findall("boot"):
-            disk.remove(boot)
+            if is_uefi(host.arch, settings, has_kernel=False):
+                boot.set("order", str(int(boot.get("order")) + 1))
+            else:
+                disk.remove(boot)
     target = next(name for name in (TARGET_PREFIX[bus] + letter for letter in LETTERS) if name not in taken)
     path = paths.instance(host.pool_path, record.uuid, disks.RESCUE.file)
     if is_cdrom:
