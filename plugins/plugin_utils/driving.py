@@ -77,7 +77,7 @@ def carry_out(
             except RegistryUnknown as error:
                 unknown = error
         elif isinstance(step, Wait):
-            time.sleep(random.uniform(0, step.longest()))
+            time.sleep(random.uniform(0, step.longest))
         elif isinstance(step, Say):
             at = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
             said.append({"at": at, "instance": step.instance, **step.event})

@@ -109,8 +109,8 @@ def moves_live(known: Known) -> Dict[str, str]:
 def _flavors(catalogs: Catalogs, names: Iterable[str]) -> Dict[str, Dict[str, Any]]:
     """name -> flavor, of those that the run or an instance of the inventory knows, and that are not disabled."""
     found: Dict[str, Dict[str, Any]] = {}
-    for name in ("localhost", *sorted(names)):
-        for flavor in catalogs.of(name).flavors.values():
+    for flavors in (catalogs.flavors_of_run(), *(catalogs.of(name).flavors for name in sorted(names))):
+        for flavor in flavors.values():
             if not flavor["disabled"]:
                 found.setdefault(flavor["name"], flavor)
     return found

@@ -59,6 +59,11 @@ class Catalogs:
             self._known.append((values, catalog))
         return catalog
 
+    def flavors_of_run(self) -> Dict[str, Any]:
+        """Those that localhost knows. Nothing else of its catalog is rendered: a host that no inventory names has no
+        inventory_dir, which the path of an image may have."""
+        return Catalog.from_variables({**self.run, **variables(self._task_vars, LOCALHOST, ["berth_flavors"])}).flavors
+
     def value(self, name: str, variable: str) -> Any:
         return value_of(self._task_vars, name, self._raw_of(name), variable)
 

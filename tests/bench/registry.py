@@ -76,7 +76,7 @@ class Controller:
             self.did.update(questions=1)
             return self.etcd.scan(step)
         if isinstance(step, Wait):  # as driving.py does
-            return time.sleep(self.dice.uniform(0, step.longest()))
+            return time.sleep(self.dice.uniform(0, step.longest))
         return {host: _claimed(given) for host, given in step.arguments.items()} if isinstance(step, Ask) else None
 
     def create(self):

@@ -98,14 +98,10 @@ class Scan(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """A moment of random length before the next try, at most longest(), which doubles with each ``attempt`` up to 4 s: many runs that
-    want the same hinder one another less where their tries lie far apart. No answer."""
+    """A moment of random length before the next try, at most ``longest`` seconds: many runs that want the same hinder one another less
+    where their tries lie far apart. No answer."""
 
-    attempt: int
-
-    def longest(self) -> float:
-        """Seconds."""
-        return 1.0 * 2.0 ** min(self.attempt, 2)
+    longest: float = 1.6
 
 
 STATES = ("role", "phase", "vm_state", "task_state", "power_state", "state")

@@ -93,7 +93,7 @@ def transacted(
             if unknown:
                 raise
             unknown = error  # once: whether it was written shows when it is read again
-        yield Wait(attempt - 1)
+        yield Wait()
         wanted, draft = tuple(draft.found), Draft()
     raise RegistryBusy("other runs change the same part of the registry, and %d tries did not get through" % TRIES)
 

@@ -19,13 +19,12 @@ HOST = domain_xml.Host("kvm", "x86_64", "/pool")
 NIC = {"network": "lan", "type": "bridge", "source": "br0", "mac": "52:54:00:00:00:01", "model": "virtio"}
 
 
-def render(host=HOST, properties=None, resources=None, networks=(), name="web-1", more=None, **flavor):
+def render(host=HOST, properties=None, resources=None, networks=(), name="web-1", **flavor):
     sizes = {"name": "m1", "vcpus": 2, "memory_mb": 512, "root_gb": 1, "ephemeral_gb": 0, "swap": 0, "extra_specs": {}}
     spec = {
         "flavor": {**sizes, **flavor},
         "image": {"name": "guest", "properties": properties or {}},
         "networks": list(networks),
-        **(more or {}),
     }
     record = Record(
         uuid=UUID, name=name, project_id="default", role="OWN", generation=[1, 0], token="t", phase="building",
@@ -111,19 +110,6 @@ def test_the_seed_is_the_last_disk_and_read_only():
 )
 def test_image_properties_take_effect(properties, path, expected):
     assert found(render(properties=properties), path)[0] == expected
-
-
-@pytest.mark.parametrize(
-    "firmware, orders", [({"hw_firmware_type": "uefi"}, {"vda": "2", "sda": "1"}), ({}, {"sda": "1"})]
-)
-def test_a_rescue_by_uefi_leaves_the_own_disk_in_the_order_or_the_firmware_forgets_what_an_installer_has_entered(
-    firmware, orders
-):
-    """OVMF removes the entries of disks that have no place in the order when it starts again. A BIOS would boot the own disk."""
-    image = {"name": "installer", "disk_format": "iso", "properties": {}}
-    root = render(properties={"hw_machine_type": "q35", **firmware}, more={"rescue": {"image": image, "size_gb": 1}})
-    found_orders = {each.find("target").get("dev"): each.find("boot") for each in root.iterfind("devices/disk")}
-    assert {dev: boot.get("order") for dev, boot in found_orders.items() if boot is not None} == orders
 
 
 def test_the_flavor_goes_before_the_image():

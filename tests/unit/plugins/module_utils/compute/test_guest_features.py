@@ -28,6 +28,7 @@ from ansible_collections.berth.kvm.plugins.module_utils.placement import options
 from ansible_collections.berth.kvm.plugins.module_utils.placement.request import build_request
 
 ON_SCSI = {"hw_disk_bus": "scsi"}
+VOLUME = "00000000-0000-4000-8000-00000000000%d"
 CELLS = {
     "hw:numa_nodes": "2",
     "hw:numa_cpus.0": "0",
@@ -231,6 +232,26 @@ def test_uefi_alone_does_not_check_signatures():
         "secure-boot": "no", "enrolled-keys": "no",
     }  # fmt: skip
     assert root.find("os/loader") is None and root.find("features/smm") is None
+
+
+def boot_orders(spec):
+    disks = rendered(spec).findall("devices/disk[boot]")
+    return {each.find("target").get("dev"): each.find("boot").get("order") for each in disks}
+
+
+@pytest.mark.parametrize(
+    "properties, own, own_volumes",
+    [({"hw_firmware_type": "uefi"}, {"vda": "2"}, {"vda": "2", "vdab": "3"}), ({}, {}, {})],
+    ids=["uefi", "bios"],
+)
+def test_with_uefi_the_guests_own_disks_keep_an_order_behind_that_of_a_rescue(properties, own, own_volumes):
+    """OVMF removes the boot entries of a disk without one, and an installed system would not boot after the rescue."""
+    spec, _seed = request(properties)
+    assert boot_orders(spec) == {"vda": "1"}
+    assert boot_orders(rescues.begun(spec, spec["image"], 1)) == {"vdc": "1", **own}
+    volumes = [{"uuid": VOLUME % at, "name": "v%d" % at, "slot": at, "boot_index": at} for at in (0, 1)]
+    spec = {**spec, "volumes": volumes, "flavor": {**spec["flavor"], "root_gb": 0}}
+    assert boot_orders(rescues.begun(spec, spec["image"], 1)) == {"vdc": "1", **own_volumes}
 
 
 @pytest.mark.parametrize("given", [{"os_secure_boot": "required"}, {"os:secure_boot": "required"}])
