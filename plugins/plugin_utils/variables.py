@@ -246,6 +246,7 @@ ITS_NAME = "its name in the inventory, which is the host name of its guest"
 KEEPING = "berth.kvm.shelve, or berth.kvm.backup before: berth.kvm.delete keeps no disks"
 MEANT = {
     ITS_NAME: ("fqdn", "hostname"),
+    "berth_failures": ("hosts_fail", "hosts_lost"),
     "berth_hosts_gone": ("without_hosts", "hosts_down"),
     A_HOST: ("dest_host", "destination", "host", "node", "target", "target_node"),
     "berth_availability_zone": ("az", "zone"),

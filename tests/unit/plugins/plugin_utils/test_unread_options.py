@@ -25,7 +25,6 @@ def told(monkeypatch, playbooks, options):
 @pytest.mark.parametrize(
     "playbook, option, readers",
     [
-        ("restore", "berth_new_name", "berth.kvm.clone, berth.kvm.rename"),
         ("doctor", "berth_junit", "berth.kvm.assert"),
         ("drain", "berth_max_moves", "berth.kvm.plan"),
         ("recover", "berth_new_name", "berth.kvm.clone, berth.kvm.rename"),
