@@ -453,9 +453,10 @@ def _rescue(devices, record, host, settings):
         _cdrom_bus(machine(record, host), settings) if is_cdrom else settings.get("disk_bus", "virtio")
     )
     taken = {target.get("dev") for target in devices.iterfind("disk/target")}
+    uefi = is_uefi(host.arch, settings, has_kernel=False)
     for disk in devices.iterfind("disk"):
         for boot in disk.findall("boot"):
-            if is_uefi(host.arch, settings, has_kernel=False):
+            if uefi:
                 boot.set("order", str(int(boot.get("order")) + 1))
             else:
                 disk.remove(boot)
